@@ -216,6 +216,18 @@ def test_export(adjoint, folder):
     assert "stablehlo.sine %x" in adjoint("export", "sin(x)", "x=3", "--to", "stablehlo")
 
 
+def test_export_with_the_options_of_an_exporter(adjoint, folder):
+    words = ["export", "exp(x)*y", "x=3", "y=[1,2]", "--jacobian", "--wrt", "x"]
+    text = adjoint(*words, "--to", "c", "--math", "exact", "--name", "growth", "--dtype", "float32")
+    assert "int growth_jacobian(float x, const float *restrict y, float *restrict dy_dx, growth_work" in text
+    assert "expf(" not in text
+    adjoint(*words, "--to", "object", "--triple", "aarch64-linux-gnu", "-o", "f.o")
+    assert (folder / "f.o").read_bytes()[18:20] == b"\xb7\0"  # EM_AARCH64
+    adjoint(*words, "--to", "wasm", "--simd", "--embed", "-o", "f.wasm")
+    assert "atob(" in (folder / "f.js").read_text()
+    assert r"\documentclass" in adjoint(*words, "--to", "tex", "--document")
+
+
 def test_export_to_onnx(adjoint, folder):
     onnx = pytest.importorskip("onnx", reason="onnx is not installed: pip install onnx onnxruntime")
     assert adjoint("export", "sin(x)*y", "x=3", "y=2", "--grad", "--to", "onnx", "-o", "f.onnx").strip() == "wrote f.onnx"
@@ -307,6 +319,10 @@ def test_completion_completes(adjoint):
         (("export", "x*y", "x=1", "y=2", "--to", "python", "--wrt", "x"), "--wrt chooses the arguments of a derivative"),
         (("export", "x*y", "x=1", "y=2", "--to", "cobol"), "invalid choice: 'cobol'"),
         (("export", "x*y", "x=1", "y=2"), "the following arguments are required: --to"),
+        (("export", "x*y", "x=1", "y=2", "--to", "c", "--simd"), "--simd is an option of --to wasm, not of --to c"),
+        (("export", "x*y", "x=1", "y=2", "--to", "c", "--nonsense"), "unrecognized arguments: --nonsense"),
+        (("export", "x*y", "x=1", "y=2", "--to", "c", "--math", "fast"), "argument --math: invalid choice: 'fast'"),
+        (("export", "x*y", "x=1", "y=2", "--to", "onnx", "--batch", "x"), "argument --batch: invalid"),
         (("trace", "x", "x=1", "--limit", "1"), "at least 2"),
         (("trace", "x", "x=1", "--nonsense"), "unrecognized arguments: --nonsense"),
         (("frobnicate",), "invalid choice"),

@@ -22,6 +22,8 @@ RNG = np.random.default_rng(0)
 X = RNG.normal(size=6)
 A = RNG.normal(size=(6, 6))
 S = A @ A.T + 6 * np.eye(6)
+COUNTS = RNG.integers(-1000, 1000, size=(40, 30))
+LONG = RNG.normal(size=9000)
 ALL = np.array([0.3, -1.7, 2.4, 0.0, -0.0, np.inf, -np.inf, np.nan, 1e-300, 745.0, -745.0, 1e22])
 
 
@@ -183,6 +185,15 @@ SAMPLES: dict[str, tuple[Any, tuple[Any, ...], tuple[str, ...]]] = {
     "float32": (lambda x: np.sum(np.expm1(x) * x), (X.astype(np.float32),), G),
     "no elements": (lambda x: np.sum(x**2) + np.ones(3) * 2, (np.zeros((0, 3)),), ()),
     "nothing to compute": (lambda x: x, (np.zeros((0, 3)),), ()),
+    "sums of no products": (lambda x: (x.T @ x, x[:, 0] @ x, np.einsum("ij,ik->jk", x, x)), (np.zeros((0, 3)),), ("vjp",)),
+    "sums of no products of integers": (lambda n: n.T @ n, (np.zeros((0, 3), int),), ()),
+    "adds at no index": (lambda x, i: x[i] * 2, (np.arange(3.0), np.zeros(0, int)), ("vjp",)),
+    "extrema of integers": (
+        lambda n, m: (n.max(), n.min(0), m.max(1), np.ptp(m), n.max(1)),
+        (COUNTS, COUNTS.astype("int32")),
+        (),
+    ),
+    "a large constant": (lambda x: (np.sum(x * LONG), x * LONG[::999], np.sum(np.where(LONG > 0, x, 0))), (2.0,), ("jacobian",)),
     "bools": (
         lambda x, m: (np.where(m, x, -x) * np.any(m), np.logical_not(m), np.logical_and(m, x > 0), np.logical_xor(m, x < 1)),
         (X, X > 0),

@@ -12,6 +12,7 @@ import zipfile
 
 import numpy as np
 import pytest
+from export import reader
 
 import adjoint as ad
 from adjoint.core.errors import ArgumentError, UnsupportedError
@@ -435,3 +436,25 @@ def test_static_fields_are_saved_as_literals(tmp_path):
         loaded(Options(4.0, n=3))
     with pytest.raises(ad.AdjointError, match="cannot be saved"):
         ad.save(tmp_path / "function.adjoint", ad.graph(lambda o: o.f(o.rate))(Options(3.0, f=np.sin)))
+
+
+def test_the_format_is_described_well_enough_to_write_a_reader(tmp_path):
+    weights = np.random.default_rng(3).normal(size=(80, 2))
+
+    def loss(p, x):
+        hidden = np.tanh(x @ p["w"] + p["b"])
+        carry, rows = ad.scan(lambda c, z: (np.tanh(c * 0.5 + z), c), np.zeros(2), hidden)
+        last = ad.while_loop(lambda s: np.sum(s * s) > 0.1, lambda s: s / 2, carry)
+        chosen = ad.cond(last[0] > 0, lambda s: s[::-1], lambda s: s * 3, last)
+        return np.mean((weights @ chosen) ** 2) + np.sum(rows[[1, 0]]), carry[0] > 0
+
+    rng = np.random.default_rng(4)
+    args = {"w": rng.normal(size=(3, 2)), "b": rng.normal(size=2)}, rng.normal(size=(4, 3))
+    straight = ad.grad(lambda p, x: np.sum(np.tanh(x @ p["w"] + p["b"])[1:] ** 2))
+    for f in (loss, straight):
+        path = ad.save(tmp_path / "program", f, *args)
+        names, program = reader.load(path)
+        assert names == ["p_b", "p_w", "x"]
+        results = reader.run(program, [args[0]["b"], args[0]["w"], args[1]])
+        expected = flatten(ad.load(path)(*args))[0]
+        assert [np.asarray(a).tobytes() for a in results] == [np.asarray(b).tobytes() for b in expected]

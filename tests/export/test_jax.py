@@ -79,6 +79,7 @@ def main(x):
 
 
 EMPTY = np.zeros((0, 3))
+TABLE = np.array([[0.0, 1.0, 2.0, 3.0], [1.0, 4.0, 9.0, 16.0]])
 PROGRAMS = {
     "loops": (loops, (1.5, 2.0), ()),
     "gradient of while": (lambda x: ad.while_loop(lambda u: u < 50.0, lambda u: u * 1.5 + x, x), (0.7,), "gradient"),
@@ -94,6 +95,12 @@ PROGRAMS = {
     "mixed": (lambda x, n: (x * n, x + 1, n + 0.5, x > n), (np.float32([1, 2]), np.array([2, 1])), ()),
     "constant results": (lambda x: (np.zeros(2), x * 0 + 1, 3.0), (np.ones(2),), "jacobian"),
     "large constant": (lambda x: x @ np.arange(200.0).reshape(2, 100) / 7, (np.ones(2),), ()),
+    "a table": (
+        lambda x, n: np.interp(x, TABLE[0], TABLE[1]) + TABLE[1][n],
+        (np.array([0.5, 2.5]), np.array([2, 0])),
+        "jacobian",
+    ),
+    "indices of few bits": (lambda x, i: x[i], (np.arange(300.0), np.array([3, -2, 7], np.int8)), "jacobian"),
     "named main": (main, (np.ones(2),), ()),
     "named like a word": (lambda lax, step1: lax * step1, (2.0, 3.0), ()),
 }

@@ -29,10 +29,11 @@ def cases(name):
     yield program, [np.asarray(x) for x in inputs]
     op = OPS.get(name)
     if isinstance(op, Elementwise) and all(np.asarray(x).dtype.kind in "fib" for x in inputs):
+        (params,) = [e.params for e in program.equations if e.op is op]
         for size in (0, 1, 7):
             arrays = [np.resize(np.asarray(x).ravel(), size) for x in inputs]
             with np.errstate(all="ignore"):
-                yield ad.graph(lambda *xs: op(*xs))(*arrays), arrays
+                yield ad.graph(lambda *xs: op(*xs, **params))(*arrays), arrays
 
 
 def pairs(x):

@@ -4,6 +4,7 @@
     adjoint trace "log(x1) + x1*x2 - sin(x2)" x1=2 x2=5
     adjoint graph model.py:loss --args "[1, 2, 3]" --html loss.html
     adjoint export model.py:loss --args "[1, 2, 3]" --grad --to python -o loss_and_gradient.py
+    adjoint export model.py:loss --args "[1, 2, 3]" --hvp --to object --triple aarch64-linux-gnu -o loss.o
 
 Exit codes: 0 success; 1 the computation or the check failed; 2 invalid command line.
 """
@@ -29,9 +30,9 @@ from ..algebra.parse import ExpressionError
 from ..core.errors import AdjointError, last_line
 from ..core.tree import flatten
 from . import completion
-from .parser import SUMMARIES, TARGETS, Command, commands_of, parser_for, protected
+from .parser import SUMMARIES, TARGETS, Command, commands_of, named_targets, parser_for, protected, unknown_words
 from .report import plain, shown
-from .target import Target, UsageError, names_in, target
+from .target import Target, UsageError, as_floats, names_in, target
 from .terminal import Terminal, abandon
 
 OK, FAILED, USAGE, BROKEN_PIPE, INTERRUPTED = 0, 1, 2, 141, 130
@@ -255,7 +256,9 @@ def _graph_data(program: Any) -> dict[str, Any]:
 def export(options: argparse.Namespace, out: Terminal) -> int:
     at = target(options.what, options.values, options.args)
     asked = list(dict.fromkeys(options.derivatives or []))
-    settings: dict[str, Any] = {"derivatives": asked}
+    own = {name.removeprefix("option_"): value for name, value in vars(options).items() if name.startswith("option_")}
+    settings: dict[str, Any] = {"derivatives": asked, "name": options.name}
+    settings |= {name: value for name, value in own.items() if value is not None}
     if asked:
         chosen = at.chosen(options.wrt)
         settings["argnums"] = tuple(chosen) if len(chosen) > 1 else chosen[0]
@@ -266,19 +269,19 @@ def export(options: argparse.Namespace, out: Terminal) -> int:
         f.__name__ = "f"
     write = getattr(exporters, TARGETS.get(options.to, options.to))
     try:
-        made = write(f, *at.args, path=options.out, **settings)
+        made = write(f, *as_floats(at.args, options.dtype), path=options.out, **settings)
     except OSError as error:
         raise UsageError(f"{error.filename} cannot be written: {error.strerror}") from None
-    if options.out is None and not isinstance(made, str):
+    text = made if isinstance(made, str) else getattr(made, "source", None)  # C and JavaScript have a second file
+    if options.out is None and text is None:
         raise UsageError(f"--to {options.to} needs a file to write: -o path")
     if options.json:
-        _json(out, {"to": options.to, "path": options.out, "text": made if isinstance(made, str) else None})
+        _json(out, {"to": options.to, "path": options.out, "text": text})
     else:
-        out.say(f"wrote {options.out}" if options.out is not None else str(made).rstrip())
+        out.say(f"wrote {options.out}" if options.out is not None else str(text).rstrip())
     return OK
 
 
-#: Short names of targets.
 def check(options: argparse.Namespace, out: Terminal) -> int:
     at = target(options.what, options.values, options.args, draw=True)
     fixed = at.chosen(options.wrt)
@@ -326,7 +329,8 @@ def demo(options: argparse.Namespace, out: Terminal) -> int:
 
 
 def complete(options: argparse.Namespace, out: Terminal) -> int:
-    out.say(completion.script(options.shell, commands_of(parser_for(COMMANDS)), SUMMARIES).rstrip())
+    parser = parser_for(COMMANDS, named_targets(["completion"]))
+    out.say(completion.script(options.shell, commands_of(parser), SUMMARIES).rstrip())
     return OK
 
 
@@ -360,13 +364,15 @@ def _decoded(word: str) -> str:
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code."""
-    parser = parser_for(COMMANDS)
     given = [_decoded(word) for word in (sys.argv[1:] if words is None else words)]
+    parser = parser_for(COMMANDS, named_targets(given) if given[:1] == ["export"] else ())
     if sys.stdout is None or sys.stderr is None:  # closed by the caller
         for name in ("stdout", "stderr"):
             if getattr(sys, name) is None:
                 setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - it stays open until the end
-    options = parser.parse_args(protected(given, parser))
+    options, unknown = parser.parse_known_args(protected(given, parser))
+    if unknown:
+        parser.error(unknown_words(unknown, options))
     if options.command is None:
         parser.print_help()
         return USAGE

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
+import ast
+import inspect
+import re
+import typing
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from .. import export as exporters
 from ..core.version import VERSION
@@ -28,8 +33,11 @@ SUMMARIES = {
 TARGETS = {"js": "javascript", "py": "python", "tex": "latex"}
 
 
-def parser_for(runs: Mapping[str, Command]) -> argparse.ArgumentParser:
-    """The parser of the command line; `runs` has the function of each command."""
+def parser_for(runs: Mapping[str, Command], targets: Iterable[str] = ()) -> argparse.ArgumentParser:
+    """The parser of the command line; `runs` has the function of each command.
+
+    `targets` are the exporters whose own options `export` has. Their modules are loaded for that: `named_targets` says which.
+    """
     parser = argparse.ArgumentParser(
         prog="adjoint",
         description="Exact derivatives, from the command line.",
@@ -83,9 +91,13 @@ def parser_for(runs: Mapping[str, Command]) -> argparse.ArgumentParser:
     for kind, meaning in DERIVATIVES.items():
         flag = f"--{kinds.get(kind, kind)}"
         made.add_argument(flag, action="append_const", const=kind, dest="derivatives", help=f"also {meaning}")
-    targets = [*exporters.EXPORTERS, *(short for short, name in TARGETS.items() if name in exporters.EXPORTERS)]
-    made.add_argument("--to", choices=targets, required=True, help="the language")
+    languages = [*exporters.EXPORTERS, *(short for short, name in TARGETS.items() if name in exporters.EXPORTERS)]
+    made.add_argument("--to", choices=languages, required=True, help="the language")
     made.add_argument("-o", "--out", metavar="path", help="the file to write; without it the text is printed")
+    made.add_argument("--name", metavar="name", help="the name of the exported function, if not its own")
+    made.add_argument("--dtype", choices=("float32", "float64"), help="the dtype of float arguments (float64)")
+    for option, settings in exporter_options(targets).items():
+        made.add_argument(f"--{option}", **settings)
     made = command("check")
     point(made, "the arguments to check, with commas between them (all floats)")
     made.add_argument("--order", type=int, default=2, metavar="n", help="up to which order (2)")
@@ -93,6 +105,54 @@ def parser_for(runs: Mapping[str, Command]) -> argparse.ArgumentParser:
     made = command("completion", what=False)
     made.add_argument("shell", choices=completion.SHELLS)
     return parser
+
+
+def named_targets(words: Sequence[str]) -> list[str]:
+    """The exporters whose options a command line can have: the one that --to names, or all where a help text lists them."""
+    if not words or words[0] not in ("export", "completion"):
+        return []
+    named = [TARGETS.get(word, word) for word in re.findall(r"--to[ =](\w+)", " ".join(words))]
+    return [name for name in named if name in exporters.EXPORTERS] or list(exporters.EXPORTERS)
+
+
+def exporter_options(targets: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """The options that only some exporters have, as argparse declares them: from the exporters' signatures and docstrings."""
+    found: dict[str, dict[str, Any]] = {}
+    for target in targets:
+        function = getattr(exporters, target)
+        hints = typing.get_type_hints(function)
+        for p in inspect.signature(function).parameters.values():
+            if p.kind is p.KEYWORD_ONLY and p.name not in exporters.SHARED_OPTIONS:
+                found[p.name] = {"dest": f"option_{p.name}", "default": None, "help": _help(function, p.name, target)}
+                found[p.name] |= _values(hints[p.name])
+    return found
+
+
+def _values(hint: Any) -> dict[str, Any]:
+    """How argparse reads the values of an option with a type hint."""
+    if hint is bool:
+        return {"action": "store_true"}
+    choices = [value for part in (hint, *typing.get_args(hint)) for value in typing.get_args(part) if isinstance(value, str)]
+    if choices:
+        return {"choices": choices}
+    return {"metavar": "name"} if hint in (str, str | None) else {"metavar": "value", "type": ast.literal_eval}
+
+
+def _help(function: Any, name: str, target: str) -> str:
+    """The sentence of a docstring that explains a parameter."""
+    text = " ".join((inspect.getdoc(function) or "").partition(">>>")[0].split())
+    explained = next(part for part in re.split(r"(?<=\.) (?=[`A-Z])", text) if re.search(rf"`{name}\b", part))
+    return f"{target}: {explained.replace('`', '').replace('%', '%%').rstrip('.')}"
+
+
+def unknown_words(words: Sequence[str], options: argparse.Namespace) -> str:
+    """Why some words of a command line mean nothing."""
+    if options.command == "export":
+        for target in exporters.EXPORTERS:
+            for name in exporter_options([target]):
+                if any(word.split("=")[0] == f"--{name}" for word in words):
+                    return f"--{name} is an option of --to {target}, not of --to {options.to}"
+    return f"unrecognized arguments: {' '.join(words)}"
 
 
 def _limit(text: str) -> int:

@@ -238,4 +238,13 @@ def _floats(value: Any, name: str) -> Any:
     return float(value) if type(value) is int and abs(value) < 2**1000 else value
 
 
-__all__ = ["Target", "UsageError", "argument", "load", "number", "target"]
+def as_floats(args: tuple[Any, ...], dtype: str | None) -> tuple[Any, ...]:
+    """Arguments whose floats, in containers too, have a dtype."""
+    if dtype is None:
+        return args
+    leaves, structure = flatten(args)
+    made = structure.unflatten([np.asarray(x, dtype)[()] if _is_float(x) and not np.iscomplexobj(x) else x for x in leaves])
+    return tuple(made)
+
+
+__all__ = ["Target", "UsageError", "argument", "as_floats", "load", "number", "target"]

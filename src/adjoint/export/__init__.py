@@ -43,6 +43,9 @@ EXPORTERS = {
     "wasm": "wasm_module",
 }
 
+#: The keyword arguments of every exporter; others are its own.
+SHARED_OPTIONS = frozenset({"path", "derivatives", "argnums", "name"})
+
 
 def __getattr__(name: str) -> Any:
     if name not in EXPORTERS:
@@ -55,4 +58,17 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *EXPORTERS})
 
 
-__all__ = ["EXPORTERS", "c", "javascript", "jax", "latex", "numba", "object", "onnx", "python", "stablehlo", "wasm"]
+__all__ = [
+    "EXPORTERS",
+    "SHARED_OPTIONS",
+    "c",
+    "javascript",
+    "jax",
+    "latex",
+    "numba",
+    "object",
+    "onnx",
+    "python",
+    "stablehlo",
+    "wasm",
+]

@@ -14,7 +14,7 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -73,16 +73,16 @@ def c(
     derivatives: str | Iterable[str] = (),
     argnums: Any = 0,
     name: str | None = None,
-    math: str = "libm",
-    blas: str | None = None,
-    lapack: str | None = None,
+    math: Literal["libm", "exact"] = "libm",
+    blas: Literal["cblas"] | None = None,
+    lapack: Literal["lapacke"] | None = None,
     **kwargs: Any,
 ) -> Source:
     """A function, and the derivatives asked for, as C99. With `path` ("energy.c"), the file and its header are written.
 
     `math="exact"` brings the functions of `jit`, equal on every platform that has IEEE arithmetic; `"libm"` calls the C library.
-    `blas="cblas"` calls it for matrix products and triangular systems, instead of loops; `lapack="lapacke"` for systems and
-    decompositions.
+    `blas="cblas"` calls CBLAS for matrix products and triangular systems, instead of loops. `lapack="lapacke"` calls LAPACKE for
+    systems and decompositions.
 
     >>> from adjoint import export
     >>> "int square(double x, double *ADJOINT_RESTRICT y" in export.c(lambda x: x * x, 2.0, name="square").header

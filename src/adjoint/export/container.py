@@ -29,7 +29,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from ..api.arguments import check_callable, name_of
+from ..api.arguments import name_of
 from ..api.graph import Program, graph, infer_types
 from ..api.symbols import Function
 from ..core.errors import AdjointError, ArgumentError, UnsupportedError, boundary
@@ -79,7 +79,10 @@ def save(path: str | os.PathLike[str], f: Callable[..., Any] | Graph, *args: Any
             raise ArgumentError(f"the graph {f.name!r} has its types; save it without arguments")
         program, source = f, f.name
     else:
-        check_callable(f, "save")
+        if not callable(f):
+            raise ArgumentError(
+                f"save expects a path, a function and its arguments, as in ad.save(path, f, x); got {type(f).__name__}"
+            )
         program = dead_code(graph(f)(*args, **kwargs))
         source = f"{getattr(f, '__module__', '')}:{getattr(f, '__qualname__', name_of(f))}"
     _refuse_custom(program)

@@ -240,6 +240,11 @@ class JavaScript(Spelling):
         text = repr(abs(x)).removesuffix(".0")
         return f"(-{text})" if math.copysign(1.0, x) < 0 else text
 
+    def extreme(self, how: str, dtype: Dtype) -> str:
+        if dtype.itemsize < 8:
+            return super().extreme(how, dtype)
+        return "(-Infinity)" if how == "max" else "Infinity"  # an int64 is a number with 53 bits
+
     def let(self, name: str, dtype: Dtype, value: str) -> str:
         return f"const {name} = {value};"
 

@@ -96,8 +96,9 @@ def _in_jax(text: str) -> str:
 
 
 def _at(c: Call, first: int) -> str:
-    """Integer arrays as an index."""
-    arrays = list(c.args[first:])
+    """Integer arrays as an index. JAX compares an index with the length of the axis, in the dtype of the index."""
+    wide = [t.dtype.itemsize >= 4 for t in c.types[first:]]
+    arrays = [text if is_wide else f'{text}.astype("int32")' for text, is_wide in zip(c.args[first:], wide, strict=True)]
     return ", ".join([*[":"] * c.axis, *arrays]) + ("," if not c.axis and len(arrays) == 1 else "")
 
 
@@ -216,7 +217,7 @@ TARGET = Target("a JAX function", EVERY, TABLE)
 # -- graphs -----------------------------------------------------------------------------------------------------
 
 
-_MODULES = frozenset({"jax", "jnp", "lax", "np"})
+_MODULES = frozenset({"jax", "jnp", "lax"})
 
 
 def _word(name: str, reserved: Collection[str] = ()) -> str:
@@ -352,8 +353,9 @@ def module(found: Sequence[Part]) -> str:
     reserved = {*_MODULES, *(_word(part.name, _MODULES) for part in found)}
     functions = [_Function(part, constants, reserved).text() for part in found]
     everything = "\n".join(functions)
-    arrays = [f"{name} = {array(np.asarray(literal.value))}" for literal, name in constants.items()]
-    head = ["import jax", "import jax.numpy as jnp"] + ["import numpy as np"] * bool(arrays)
+    # NumPy's arrays could not be indexed by values that JAX traces, nor updated.
+    arrays = [f"{name} = {_in_jax(array(np.asarray(literal.value)))}" for literal, name in constants.items()]
+    head = ["import jax", "import jax.numpy as jnp"]
     head += ["from jax import lax"] * ("lax." in everything)
     if re.search(r"float64|int64|complex128", everything + "\n".join(arrays)):
         head += ["", 'jax.config.update("jax_enable_x64", True)  # JAX has no 64-bit numbers otherwise']

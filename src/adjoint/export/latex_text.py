@@ -61,7 +61,9 @@ def latex(
     document: bool = False,
     **kwargs: Any,
 ) -> str:
-    r"""The formulas of f, and of the derivatives asked for, in LaTeX (amsmath); a whole document if asked for.
+    r"""The formulas of f, and of the derivatives asked for, in LaTeX (amsmath).
+
+    `document` makes a whole document of them.
 
     >>> from adjoint import export
     >>> print(export.latex(lambda x: x * x, 2.0).splitlines()[4])

@@ -45,6 +45,7 @@ _RARE = re.compile(r'^@llvm\.compiler\.used = .*\n|"vector-function-abi-variant"
 _BACK_EDGE = re.compile(r"^  br i1 %\w+, label %loop\d+, label %\w+$", re.MULTILINE)
 _INDEX = re.compile(r"^  (%\w+) = (mul|add) nsw i64 (-?%?\w+), (-?%?\w+)$")
 _ADDRESS = re.compile(r"^  (%\w+) = getelementptr inbounds (\w+), ptr (%\w+), i64 (%\w+)$")
+_LARGE = 1 << 16  # bytes of a constant whose elements are not folded into code
 _NODES = 1 << 20  # numbers of metadata, above those of the program
 _FMA = """
 declare double @llvm.fma.f64(double, double, double)
@@ -249,13 +250,15 @@ class ExportedModule(Module):
     def constant(self, code: Code, buffer: Buffer) -> str:
         data = np.asarray(buffer.data).ravel()
         kind = MEMORY[buffer.dtype]
-        if buffer.dtype.kind == "b":
-            numbers = [f"i8 {int(x)}" for x in data.tolist()]
-        else:
-            numbers = [f"{kind} {literal(x, buffer.dtype)}" for x in data.tolist()]
         name = f"@constant{len(self.globals)}"
-        value = f"[{', '.join(numbers)}]" if numbers else "zeroinitializer"
-        self.globals.append(f"{name} = internal unnamed_addr constant [{max(1, len(numbers))} x {kind}] {value}, align 16")
+        if data.nbytes > _LARGE:  # as bytes, which LLVM reads ten times faster; the machines are all little-endian
+            raw = data.astype(data.dtype.newbyteorder("<")).tobytes().hex()
+            kind, size = "i8", data.nbytes
+            value = 'c"\\' + "\\".join(map("".join, zip(raw[::2], raw[1::2], strict=True))) + '"'
+        else:
+            numbers = [f"{kind} {int(x) if buffer.dtype.kind == 'b' else literal(x, buffer.dtype)}" for x in data.tolist()]
+            size, value = max(1, len(numbers)), f"[{', '.join(numbers)}]" if numbers else "zeroinitializer"
+        self.globals.append(f"{name} = internal unnamed_addr constant [{size} x {kind}] {value}, align 16")
         return name
 
     def text(self) -> str:

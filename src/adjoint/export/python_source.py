@@ -5,14 +5,22 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from ..core.errors import boundary
+from ..core.op import Op, Structured
 from ..derive.products import for_finite_numbers
+from ..ir.edit import bodies, dead_code, renumber
+from ..ir.graph import Equation, Graph, Literal
 from ..rewrite.pipeline import optimize
+from ..staging.stage import Stage
 from ..view.finite import ordinary
-from ..view.python import module
+from ..view.python import has_text, module
+from .normal import EVERY, Normal, Target
 from .program import Part, parts, write
+
+G = TypeVar("G", bound=Graph)
+_PYTHON = Target("Python with NumPy", EVERY, {})
 
 
 @boundary
@@ -53,8 +61,46 @@ def readable(
     made = []
     for part in found:
         g = optimize(ordinary(part.graph)).graph
+        written = written_out(g)
+        g = g if written is g else optimize(written).graph
         made.append(replace(part, graph=replace(g, name=part.graph.name, input_names=part.graph.input_names)))
     return made
+
+
+class _WrittenOut(Normal):
+    """Records a graph in which the ops that are no function of NumPy or SciPy are written in others, if they can be."""
+
+    __slots__ = ()
+
+    def process(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        if isinstance(op, Structured):
+            return Stage.process(self, op, args, {**params, **{k: written_out(body) for k, body in bodies(params).items()}})
+        if not has_text(op, params, [self._type(a) for a in args]):
+            results = self.infer(op, [self.operand(a) for a in args], [self._type(a) for a in args], params)
+            made = self._expanded(op, args, params, results)
+            if made is not None:
+                return made if op.many else made[0]
+        return Stage.process(self, op, args, params)
+
+
+def written_out(graph: G) -> G:
+    """A graph whose ops without a text of their own are expanded where that is possible; the others are refused when written."""
+    if _is_written(graph):
+        return graph
+    with _WrittenOut(_PYTHON) as stage:
+        inside = [stage.input(name, t) for name, t in zip(graph.input_names, graph.input_types, strict=True)]
+        made = stage.graph(graph.name, graph.run_flat(inside))
+    return renumber(dead_code(replace(graph, equations=made.equations, outputs=made.outputs)))
+
+
+def _is_written(graph: Graph) -> bool:
+    types = graph.types
+
+    def has(e: Equation) -> bool:
+        given = [o.type if isinstance(o, Literal) else types[o] for o in e.inputs]
+        return has_text(e.op, e.params, given) and all(map(_is_written, bodies(e.params).values()))
+
+    return all(map(has, graph.equations))
 
 
 __all__ = ["python", "readable"]

@@ -200,7 +200,14 @@ class Spelling(ABC):
         return " + ".join(part for part in parts if part != "0") or "0"
 
     def start_of(self, how: str, dtype: Dtype) -> str:
+        if how in ("max", "min") and dtype.kind == "i":
+            return self.extreme(how, dtype)
         return self.literal(_START[how], dtype)
+
+    def extreme(self, how: str, dtype: Dtype) -> str:
+        """The integer that no other one is below, for a maximum, or above."""
+        limits = np.iinfo(dtype)
+        return self.literal(limits.min if how == "max" else limits.max, dtype)
 
     def array(self, name: str, dtype: Dtype, size: int, value: str) -> str:
         """A variable that is a small array, of one number; for a language with lanes."""

@@ -31,6 +31,7 @@ from ..core.bind import Traced
 from ..core.errors import NamedLine, UnsupportedError
 from ..core.op import Expansion, Op
 from ..core.types import Type
+from ..ir.edit import values_read
 from ..ir.graph import Equation, Graph, Literal, Operand
 from ..ops import control, linalg
 from ..ops.broadcast import cast
@@ -63,7 +64,8 @@ def module(functions: Sequence[tuple[Graph, Sequence[str] | None]], readable: bo
     prelude = [text for name, text in PRELUDE.items() if re.search(rf"\b{name}\(", everything)]
     prelude += [text for name, text in helpers.items() if re.search(rf"\b{name}\(", everything + "".join(helpers.values()))]
     head = ["import numpy as np"] + ["from scipy import special"] * ("special." in everything)
-    head += [""] * bool(constants) + [f"{name} = {array(literal.value)}" for literal, name in constants.items()]
+    read = [(name, literal) for literal, name in constants.items() if re.search(rf"\b{name}\b", everything)]
+    head += [""] * bool(read) + [f"{name} = {array(literal.value)}" for name, literal in read]
     return "\n\n\n".join(["\n".join(head), *[text.rstrip("\n") for text in prelude], *[f.rstrip("\n") for f in written]]) + "\n"
 
 
@@ -99,12 +101,13 @@ class _Function:
 
     def fresh(self, name: str) -> str:
         """A name that stands for nothing else: `v3`, or the name of an input of a body."""
-        is_value = re.fullmatch(r"[vc]\d+", name)
+        is_value = re.fullmatch(r"v\d+", name)
         word = base = name if is_value else _words([name], set())[0]
         number = int(name[1:]) if is_value else 1
+        base = "v" if is_value else f"{base}_" if base in ("c", "v") else base  # c2 is a constant, v2 an equation
         while word in self.taken:
             number += 1
-            word = f"v{number}" if is_value else f"{base}{number}"
+            word = f"{base}{number}"
         self.taken.add(word)
         return word
 
@@ -125,7 +128,7 @@ class _Function:
         """
         is_body = graph is not self.graph
         graph = ordinary_products(graph, tame) if self.readable else graph
-        names, lines = dict(enumerate(inputs)), list[str]()
+        names, types, lines = dict(enumerate(inputs)), graph.types, list[str]()
         nested = self._nested(graph, is_body)
         wanted = {o: name for o, name in zip(graph.outputs, outputs or (), strict=False) if isinstance(o, int)}
         order = _Order(graph, nested, len(state)) if self.readable else None
@@ -148,7 +151,7 @@ class _Function:
                 made = [name_of(n, word, equation) for n, word in zip(equation.outputs, words, strict=True)]
                 written = _STRUCTURED[equation.op](self, equation, args, made, tame)
             else:
-                text = self._expression(equation, args, graph.types)
+                text = self._expression(equation, args, types)
                 if equation.outputs[0] in nested:
                     names[equation.outputs[0]] = f"({text})"
                     continue
@@ -180,7 +183,7 @@ class _Function:
         given = [o.type if isinstance(o, Literal) else types[o] for o in equation.inputs]
         if self.readable:
             return _readably(equation, args, given)
-        return _written(equation, Call(args, equation.params, [t.dtype.kind for t in given]))
+        return _written(equation, Call(args, equation.params, given))
 
     def _noted(self, lines: list[str], line: str) -> list[str]:
         """Lines with the source line that they come from, once if the text is to be readable."""
@@ -319,7 +322,7 @@ def _readably(equation: Equation, args: Sequence[str], types: Sequence[Type]) ->
         axis = params.pop("axis")
         if len(axis) < len(types[0].shape) or not axis:
             params["axis"] = axis[0] if len(axis) == 1 else axis
-    written = _written(replace(equation, params=params), Call(args, params, [t.dtype.kind for t in types]))
+    written = _written(replace(equation, params=params), Call(args, params, types))
     return written.removesuffix("[()]") if equation.types[0].shape else written  # it makes a number of an array without axes
 
 
@@ -364,7 +367,8 @@ def _write_scan(f: _Function, equation: Equation, args: Sequence[str], names: Se
     made = [f'np.empty({(length, *t.shape)}, "{t.dtype.name}")' for t in body.output_types[carries:]]
     backwards = f"range({length - 1}, -1, -1)" if equation.params["reverse"] else f"range({length})"
     head = [*_assigned(state, first), *(f"{s} = {m}" for s, m in zip(stacks, made, strict=True))]
-    inside = [f"{x} = {row}[{i}]" for x, row in zip(inputs, rows, strict=True)]
+    read = values_read(ordinary_products(body, known)) if f.readable else {*range(consts, len(body.input_names))}
+    inside = [f"{x} = {row}[{i}]" for n, (x, row) in enumerate(zip(inputs, rows, strict=True), consts + carries) if n in read]
     stored = [(o, _plain(f"{s}[{i}] = {y}")) for s, o, y in zip(stacks, body.outputs[carries:], results[carries:], strict=True)]
     first = [text for o, text in stored if isinstance(o, int) and o < len(body.input_types)]  # before an input is assigned
     inside += [*first, *lines, *[text for _, text in stored if text not in first]]
@@ -464,6 +468,14 @@ def _definitions(function: Any) -> dict[str, str]:
     return found | {function.__name__: ast.unparse(tree)}
 
 
+def has_text(op: Op, params: dict[str, Any], types: Sequence[Type]) -> bool:
+    """Whether an op on operands of these types can be written."""
+    try:
+        return op in _STRUCTURED or bool(_written(Equation(op, (), params, (), ()), Call(["x"] * len(types), params, types)))
+    except UnsupportedError:
+        return False
+
+
 def _written(equation: Equation, call: Call) -> str:
     """The right-hand side of an equation."""
     op, args = equation.op, call.args
@@ -503,4 +515,4 @@ def _words(names: Iterable[str], reserved: set[str]) -> list[str]:
     return words
 
 
-__all__ = ["all_equations", "finite", "module", "source"]
+__all__ = ["all_equations", "finite", "has_text", "module", "source"]

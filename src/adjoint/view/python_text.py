@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.op import Op
-from ..ops import decompose, fft, index, linalg, solve
+from ..core.types import Type
+from ..ops import convolve, decompose, fft, index, linalg, solve
 from ..ops.broadcast import cast
 from ..ops.elementwise import truncate
 from .notation import python_name
@@ -19,11 +20,11 @@ _FEW = 4  # equal elements of an array that are still listed
 
 
 class Call(NamedTuple):
-    """An equation about to be written: the texts of its operands, its parameters and the operands' dtypes."""
+    """An equation about to be written: the texts of its operands, its parameters and the operands' types."""
 
     args: Sequence[str]
     params: dict[str, Any]
-    kinds: Sequence[str]
+    types: Sequence[Type]
 
     def __getattr__(self, name: str) -> Any:
         return self.params[name]
@@ -109,13 +110,19 @@ Writer = Callable[[Call], str]
 
 
 def _cast(c: Call) -> str:
-    x = f"np.real({c.args[0]})" if c.kinds[0] == "c" and c.dtype.kind != "c" else c.args[0]
+    x = f"np.real({c.args[0]})" if c.types[0].dtype.kind == "c" and c.dtype.kind != "c" else c.args[0]
     return f"np.asarray({x}).astype({parameter(c.dtype)})[()]"
 
 
 def _einsum(c: Call) -> str:
     contracts = len(c.args) > 1 and any(letter not in c.output for letters in c.inputs for letter in letters)
     return f'np.einsum("{",".join(c.inputs)}->{c.output}", {", ".join(c.args)}, optimize={contracts})[()]'
+
+
+def _convolve(c: Call) -> str:
+    if any(len(t.shape) != 1 for t in c.types):
+        raise TypeError("np.convolve has no stacks of rows")
+    return f'np.convolve({c.args[0]}, {c.args[1]}, "{c.mode}")'
 
 
 def _fft(c: Call) -> str:
@@ -150,6 +157,7 @@ TABLE: dict[Op, Writer] = {
     solve.triangular_solve: _triangular_solve,
     solve.inv: lambda c: f"np.linalg.inv({c.args[0]})" if c.strict else f"_inv({c.args[0]}, strict=False)",
     fft.fft: _fft,
+    convolve.convolve: _convolve,
 }
 
 #: Functions that some lines call, written out in front where they are needed.

@@ -212,6 +212,8 @@ def _gather(x: Value, *arrays: Value, axis: int) -> Value:
 
 def _scatter_add(g: Value, *arrays: Value, axis: int, shape: Shape) -> Value:
     """Into one flat axis; the values are broadcast to the region that is indexed."""
+    if 0 in shape_of(g):  # nothing is added
+        return np.zeros(shape, dtype_of(g))
     at = _flat_index(arrays, shape[axis : axis + len(arrays)])
     region = (*shape[:axis], *shape_of(at), *shape[axis + len(arrays) :])
     full = index.scatter_add(broadcast_to(g, shape=region), at, axis=axis, shape=_merged(shape, axis, len(arrays)))
@@ -360,10 +362,32 @@ def _contract(a: Value, left: str, b: Value, right: str, later: set[str]) -> tup
     return reshape(y, shape=tuple(sizes[c] for c in made)), made
 
 
+def _extremum(op: Op, of_truth: Op) -> Expansion:
+    """Of truths, a question; of small integers, the extremum of larger ones."""
+
+    def expansion(x: Value, *, axis: Any, keepdims: bool) -> Any:
+        dtype = dtype_of(x)
+        if dtype.kind == "b":
+            return of_truth(x, axis=axis, keepdims=keepdims)
+        if dtype.kind in "iu" and dtype.itemsize < 8:
+            return cast(op(cast(x, dtype=np.dtype(np.int64)), axis=axis, keepdims=keepdims), dtype=dtype)
+        return NotImplemented
+
+    return expansion
+
+
+def _matmul(a: Value, b: Value) -> Any:
+    if 0 in (*shape_of(a), *shape_of(b)):  # sums of no products
+        return np.matmul(np.zeros(shape_of(a), bool), np.zeros(shape_of(b), bool))
+    if dtype_of(a).kind == dtype_of(b).kind == "b":
+        return not_equal(matmul(integers(a), integers(b)), 0)
+    return NotImplemented
+
+
 EXPANSIONS: dict[Op, Expansion] = {
     norm.norm: _norm,
-    reduce.max_: of_truths(any_),
-    reduce.min_: of_truths(all_),
+    reduce.max_: _extremum(reduce.max_, any_),
+    reduce.min_: _extremum(reduce.min_, all_),
     reduce.any_: _of_numbers(any_),
     reduce.all_: _of_numbers(all_),
     reduce.cumsum: _accumulate(ew.add),
@@ -394,6 +418,6 @@ EXPANSIONS: dict[Op, Expansion] = {
     windows.windows: _windows,
     windows.overlap: _overlap,
     convolve.convolve: _convolve,
-    linalg.matmul: of_truths(lambda a, b: not_equal(matmul(integers(a), integers(b)), 0)),
+    linalg.matmul: _matmul,
     linalg.einsum: _einsum,
 }
