@@ -174,6 +174,10 @@ class Origin:
                 return None  # numbers of a batch
             live = self._of_one(None if above is True else above, known)
             return True if live is None else live
+        if self.op.name in MOVES:
+            bools = [Type(t.shape, np.dtype(bool)) for t in self.parents]
+            marks = np.ones(self.shape, bool) if above is True else broadcast_to(above, shape=self.shape)
+            return self.plan.quick(marks, tuple(saved), bools, self.params)[self.index]
         weights = self._weights()
         weights = weights if above is True else where(broadcast_to(above, shape=self.shape), weights, 0.0)
         sent = self.plan.quick(weights, tuple(saved), self.parents, self.params)[self.index]
@@ -389,6 +393,9 @@ SUMS = frozenset(
     {"add_along", "broadcast_to", "concatenate", "cumsum", "einsum", "gather", "getitem", "matmul", "place", "put", "put_at"}
     | {"reshape", "roll", "scatter_add", "share_equal", "stack", "sum", "take_along", "transpose", "where"}
 )
+#: Linear ops that move elements to or from an index. What they make of a mask costs as little as what they make of a cotangent,
+#: which matters in a loop that reads a few elements of a long array.
+MOVES = frozenset({"gather", "getitem", "place", "put", "put_at", "reshape", "scatter_add", "transpose"})
 #: Linear ops that hand every cotangent on.
 WHOLE = frozenset({"broadcast_to", "cast", "conj", "reshape", "sum", "transpose"})
 
