@@ -196,4 +196,4 @@ def test_the_time_of_an_iteration_does_not_depend_on_the_length():
 
         return step
 
-    assert iterations(body, 50_000, 2000) < 10 * iterations(body, 50, 2000) + 5e-4  # the array itself takes some time
+    assert iterations(body, 50_000, 2000) < 10 * iterations(body, 50, 2000) + 0.02  # element by element it would take 0.2 s

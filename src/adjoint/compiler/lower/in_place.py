@@ -18,7 +18,7 @@ from typing import Any
 from ..switches import Switch
 from .dead_code import prune
 from .kernel import Buffer, Kernel, Scalar, Store, View, size_of
-from .schedule import arrange
+from .schedule import arrange, cut
 from .step import Lowered, ParallelGroup, PointTiles, RowTiles
 
 
@@ -76,7 +76,7 @@ def _is_dead(lowered: Lowered, copying: Kernel, store: Store, old: Buffer) -> bo
     written = list(copying.writes())
     if any(view.buffer in (old, new) for view in asked) or sum(view.buffer is new for view in written) != 1:
         return False
-    if copying.chunks > 1 and len(written) > 1:
+    if copying.chunks > 1 and copying.reductions:  # which may have partial results for each piece
         return False
     for n, step in enumerate(lowered.steps):
         reads, writes = ({view.buffer for view in views} for views in (step.reads(), step.writes()))
@@ -102,6 +102,9 @@ def _merge(lowered: Lowered, kernel: Kernel, store: Store, old: Buffer) -> None:
             _rename(step, old, store.view.buffer)
     if prune([kernel]):
         arrange(kernel)
+        if kernel.chunks > 1:
+            kernel.chunks = 1
+            cut(kernel, lowered.buffers)
     else:
         lowered.steps.remove(kernel)
 
