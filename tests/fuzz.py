@@ -27,6 +27,7 @@ KINDS = {
     "mixed": ("test_mixed_programs.py", "check_eager"),
     "compiled": ("test_mixed_programs.py", "check_compiled"),
     "statements": ("test_random_statements.py", "check"),
+    "nests": ("test_random_nests.py", "check"),
     "zeros": ("extreme.py", "check"),
     "masks": ("extreme.py", "check_masks"),
 }
