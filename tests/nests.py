@@ -80,8 +80,18 @@ class Nest:
     def place(self, counters):
         """An index of an array of length n: from -n to n - 1 in most iterations."""
         i, j = self.pick(counters), self.pick(counters)
-        places = [i, i, i, j, f"{i} - 1", f"{i} - 2", f"n - 1 - {i}", f"-{i} - 1", f"{i} // 2", f"2 * {i} % n", f"({i} + {j}) % n"]
-        return self.pick([*places, f"{i} - {j}", f"{j} - {i} - 1", f"({i} + 1) % n", "0", "-1", f"min({i} + 1, n - 1)", "n // 2"])
+        places = [i, i, i, j, f"{i} - 1", f"{i} - 2", f"n - 1 - {i}", f"-{i} - 1", f"{i} // 2", f"2 * {i} % n"]
+        places += [
+            f"({i} + {j}) % n",
+            f"{i} - {j}",
+            f"{j} - {i} - 1",
+            f"({i} + 1) % n",
+            "0",
+            "-1",
+            f"min({i} + 1, n - 1)",
+            "n // 2",
+        ]
+        return self.pick(places)
 
     def element(self, counters):
         p, q = self.place(counters), self.place(counters)
@@ -90,9 +100,10 @@ class Nest:
 
     def value(self, counters, element=None):
         e, g = element or self.element(counters), self.element(counters)
-        forms = [f"0.5 * np.tanh({e}) + 0.3 * {g}", f"0.4 * {e} - 0.25 * np.cos({g})", f"np.maximum({e}, {g}) * 0.5", f"0.7 * {e}"]
-        forms += [f"np.where({e} > 0.1, {g}, 0.3 * {e})", f"{e} / (1.5 + {g} ** 2)", f"np.tanh({e} * {g} + {self.pick(counters)})"]
-        return self.pick([*forms, f"0.2 * {e} + 0.1 * {self.pick(counters)}", f"np.sqrt(1.0 + {e} ** 2) * 0.3"])
+        forms = [f"0.5 * np.tanh({e}) + 0.3 * {g}", f"0.4 * {e} - 0.25 * np.cos({g})", f"np.maximum({e}, {g}) * 0.5"]
+        forms += [f"0.7 * {e}", f"np.where({e} > 0.1, {g}, 0.3 * {e})", f"{e} / (1.5 + {g} ** 2)"]
+        forms += [f"np.tanh({e} * {g} + {self.pick(counters)})", f"0.2 * {e} + 0.1 * {self.pick(counters)}"]
+        return self.pick([*forms, f"np.sqrt(1.0 + {e} ** 2) * 0.3"])
 
     def statement(self, counters, element=None):
         array = self.pick(["a", "a", "b"])
@@ -110,16 +121,16 @@ class Nest:
 
     def sliced(self, array, counters):
         i, e = self.pick(counters), self.element(counters)
-        other = "b" if array == "a" else "a"
+        a, b = array, "b" if array == "a" else "a"
         return self.pick(
             [
-                f"s = 0.5 * s + 0.1 * np.sum({array}[:{i}] * {other}[:{i}])", f"{array}[{i}:] = 0.5 * {array}[{i}:] + 0.2 * {e}",
-                f"{array}[:n - {i}] = 0.5 * ({array}[:n - {i}] + {other}[{i}:])", f"{array}[1:{i} + 1] += 0.2 * {other}[:{i}]",
-                f"{array}[{i}:{i} + 2] *= 0.5", f"s += 0.1 * ({array}[{i}:] @ {other}[{i}:])", f"{array}[:] = 0.8 * {other} + 0.1 * {e}",
-                f"{array}[{i}] = 0.3 * np.sum({other}[:{i} + 1]) + 0.2 * {e}", f"{array}[1:-1] = 0.3 * ({array}[2:] + {array}[:-2])",
-                f"{array}[{i}::-1] = 0.5 * {other}[:{i} + 1]", f"{array}[{i}::2] += 0.1 * {e}", f"{array} = 0.6 * {array} + 0.1 * {e}",
-                f"{array}[{i}:] = 0.5 * np.tanh({array}[{i}:] - {other}[{i}])", f"v = {array}[{i}:].copy()\n{array}[{i}:] = 0.5 * v[::-1]",
-                f"s = s * 0.5 + np.max({array}[:{i} + 1]) * 0.1", f"{array}[{i}] = 0.2 * np.dot({array}[:{i}], {other}[:{i}][::-1]) + {e}",
+                f"s = 0.5 * s + 0.1 * np.sum({a}[:{i}] * {b}[:{i}])", f"{a}[{i}:] = 0.5 * {a}[{i}:] + 0.2 * {e}",
+                f"{a}[:n - {i}] = 0.5 * ({a}[:n - {i}] + {b}[{i}:])", f"{a}[1:{i} + 1] += 0.2 * {b}[:{i}]",
+                f"{a}[{i}:{i} + 2] *= 0.5", f"s += 0.1 * ({a}[{i}:] @ {b}[{i}:])", f"{a}[:] = 0.8 * {b} + 0.1 * {e}",
+                f"{a}[{i}] = 0.3 * np.sum({b}[:{i} + 1]) + 0.2 * {e}", f"{a}[1:-1] = 0.3 * ({a}[2:] + {a}[:-2])",
+                f"{a}[{i}::-1] = 0.5 * {b}[:{i} + 1]", f"{a}[{i}::2] += 0.1 * {e}", f"{a} = 0.6 * {a} + 0.1 * {e}",
+                f"{a}[{i}:] = 0.5 * np.tanh({a}[{i}:] - {b}[{i}])", f"v = {a}[{i}:].copy()\n{a}[{i}:] = 0.5 * v[::-1]",
+                f"s = s * 0.5 + np.max({a}[:{i} + 1]) * 0.1", f"{a}[{i}] = 0.2 * np.dot({a}[:{i}], {b}[:{i}][::-1]) + {e}",
             ]
         )  # fmt: skip
 

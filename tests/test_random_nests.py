@@ -1,4 +1,4 @@
-"""Random in-place loop nests (see `nests.py`), rolled up again: value, gradient, second derivatives and batches, as eager mode has them.
+"""Random in-place loop nests (see `nests.py`), rolled up again: values, derivatives and batches, as eager mode has them.
 
 The same ones on every run; ADJOINT_PROGRAMS=10000 draws more, and `python -m fuzz nests` runs any range of seeds.
 """

@@ -211,8 +211,8 @@ def _gather(x: Value, *arrays: Value, axis: int) -> Value:
 
 
 def _scatter_add(g: Value, *arrays: Value, axis: int, shape: Shape) -> Value:
-    """Into one flat axis; the values are broadcast to the region that is indexed. Of bools, the number of True ones is looked at."""
-    if dtype_of(g) == bool:
+    """Into one flat axis; the values are broadcast to the region that is indexed. Bools are counted."""
+    if dtype_of(g).kind == "b":
         return greater(index.scatter_add(integers(g), *arrays, axis=axis, shape=shape), 0)
     at = _flat_index(arrays, shape[axis : axis + len(arrays)])
     region = (*shape[:axis], *shape_of(at), *shape[axis + len(arrays) :])

@@ -270,8 +270,8 @@ def _order(pairs: Any, start: Sequence[int]) -> list[int]:
         for b in list(order):
             now = order.index(b)
             rest = order[:now] + order[now + 1 :]
-            # By the place of b among the others, the descents to and from it, up to a constant: from b to those in front of it are
-            # some more, to b from those in front of it some fewer.
+            # The descents that b takes part in, by its place among the others, up to a constant: one place further back, those
+            # from b to the block that is now in front of it are more, and those from that block to b are none.
             down, up = after[b], before[b]
             counts = list(accumulate([down[x] - up[x] for x in rest], initial=0))
             best = min(counts)
