@@ -6,8 +6,8 @@ shares several kinds among processes: process p runs the programs of kind p mod 
 in one line which seeds it has run, and which of them differ.
 
 Each kind is a function of a test file that checks the program of one seed, and raises if anything differs. The child says which
-seed it begins; if it dies, or needs longer than SECONDS for one program, that seed is reported with the stack, and the next child
-goes on after it.
+seed it begins; if it dies, or needs longer than LIMIT seconds for one program, that seed is reported with the stack, and the next
+child goes on after it.
 """
 
 import argparse
@@ -27,10 +27,11 @@ KINDS = {
     "mixed": ("test_mixed_programs.py", "check_eager"),
     "compiled": ("test_mixed_programs.py", "check_compiled"),
     "statements": ("test_random_statements.py", "check"),
+    "nests": ("test_random_nests.py", "check"),
     "zeros": ("extreme.py", "check"),
     "masks": ("extreme.py", "check_masks"),
 }
-SECONDS = 60  # for one program
+LIMIT = 60  # seconds for one program; on a machine that is busy with other work, pass more
 AT_ONCE = 500  # programs of one child, so that what it holds is given back
 
 
@@ -42,7 +43,7 @@ def checker(kind):
     return getattr(module, name)
 
 
-def child(kind, seeds, seconds):
+def child(kind, seeds, seconds, limit):
     """Check programs; one line on stdout as each begins, everything about a difference on stderr."""
     check = checker(kind)
     warnings.simplefilter("ignore")
@@ -51,7 +52,7 @@ def child(kind, seeds, seconds):
         if seed > seeds[0] and time.monotonic() > end:
             break
         print(seed, flush=True)
-        faulthandler.dump_traceback_later(SECONDS, exit=True)
+        faulthandler.dump_traceback_later(limit, exit=True)
         try:
             check(seed)
         except Exception:
@@ -68,13 +69,13 @@ def environment():
     }
 
 
-def share(kinds, firsts, count, seconds, processes):
+def share(kinds, firsts, count, seconds, limit, processes):
     """Whether all programs that these processes have run agree; each prints its last line when it is done."""
     running = []
     for number in range(processes):
         turn, which = divmod(number, len(kinds))
         options = ["--first", str(firsts[which] + turn * count), "--count", str(count), "--seconds", str(seconds)]
-        command = [sys.executable, "-m", "fuzz", kinds[which], *options]
+        command = [sys.executable, "-m", "fuzz", kinds[which], *options, "--limit", str(limit)]
         running.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=HERE, env=environment()))
     agree = True
     for number, process in enumerate(running):
@@ -84,13 +85,13 @@ def share(kinds, firsts, count, seconds, processes):
     return agree
 
 
-def run(kind, first, count, seconds, log):
+def run(kind, first, count, seconds, limit, log):
     """How many programs were run, and the seeds of those that differ or crash."""
     end, seed, bad = time.monotonic() + seconds, first, []
     while seed < first + count and time.monotonic() < end:
         upto = min(seed + AT_ONCE, first + count)
         seeds = ["--first", str(seed), "--count", str(upto - seed), "--seconds", str(end - time.monotonic())]
-        command = [sys.executable, "-X", "faulthandler", "-m", "fuzz", kind, "--child", *seeds]
+        command = [sys.executable, "-X", "faulthandler", "-m", "fuzz", kind, "--child", *seeds, "--limit", str(limit)]
         done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=HERE, env=environment())
         bad += [int(line.split()[2]) for line in done.stderr.splitlines() if line.startswith("---- ")]
         log.write(done.stderr)
@@ -112,6 +113,7 @@ def main():
     parser.add_argument("--first", type=int, nargs="+", default=[0], help="a seed, or one for each kind")
     parser.add_argument("--count", type=int, help="programs of each kind and process; 1000, or 100000 for several processes")
     parser.add_argument("--seconds", type=float, default=1e9, help="begin no further program after this time")
+    parser.add_argument("--limit", type=float, default=LIMIT, help="seconds for one program")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--log", type=argparse.FileType("a"), default=sys.stderr)
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
@@ -120,13 +122,13 @@ def main():
     if len(firsts) != len(asked.kinds):
         parser.error(f"--first gives {len(firsts)} seeds for {len(asked.kinds)} kinds")
     if asked.processes > 1:
-        sys.exit(not share(asked.kinds, firsts, asked.count or 100_000, asked.seconds, asked.processes))
+        sys.exit(not share(asked.kinds, firsts, asked.count or 100_000, asked.seconds, asked.limit, asked.processes))
     count, agree = asked.count or 1000, True
     for kind, first in zip(asked.kinds, firsts, strict=True):
         if asked.child:
-            child(kind, range(first, first + count), asked.seconds)
+            child(kind, range(first, first + count), asked.seconds, asked.limit)
             continue
-        ran, bad = run(kind, first, count, asked.seconds, asked.log)
+        ran, bad = run(kind, first, count, asked.seconds, asked.limit, asked.log)
         print(f"{kind}: {ran} programs, seeds {first} to {first + ran - 1}; differing: {bad or 'none'}")
         agree &= not bad
     sys.exit(not agree)

@@ -30,6 +30,7 @@ from ..ops.elementwise import (
     logical_or,
     not_equal,
 )
+from ..ops.index import gather, getitem, place, put, put_at, scatter_add
 from ..ops.linalg import einsum, matmul
 from ..ops.reduce import any_
 from ..ops.zero import generic
@@ -109,9 +110,9 @@ class Origin:
             return None  # batches in batches, some in one only: all count as live
         (batch,) = distinct
         found = []
-        for place in np.ndindex(batch):
-            values = [k[place] if n else k for k, n in zip(known, leads, strict=True)]
-            of_one = self._of_one(above.live[place] if lead else above.live, values)
+        for at in np.ndindex(batch):
+            values = [k[at] if n else k for k, n in zip(known, leads, strict=True)]
+            of_one = self._of_one(above.live[at] if lead else above.live, values)
             found.append(np.ones(parent, bool) if of_one is None else of_one)
         return _or_none(np.reshape(found, (*batch, *parent)))
 
@@ -175,6 +176,10 @@ class Origin:
                 return None  # numbers of a batch
             live = self._of_one(None if above is True else above, known)
             return True if live is None else live
+        if self.op in MOVES:
+            bools = [Type(t.shape, np.dtype(bool)) for t in self.parents]
+            marks = np.ones(self.shape, bool) if above is True else broadcast_to(above, shape=self.shape)
+            return self.plan.quick(marks, tuple(saved), bools, self.params)[self.index]
         weights = self._weights()
         weights = weights if above is True else where(broadcast_to(above, shape=self.shape), weights, 0.0)
         sent = self.plan.quick(weights, tuple(saved), self.parents, self.params)[self.index]
@@ -385,6 +390,9 @@ def _marks(x: Any, is_differentiated: bool) -> Any:
 
 #: Elements of a factor up to which its zeros, if they are those of a mask, are looked at by another sum of products.
 MOST = 1 << 16
+#: Linear ops that move elements to or from an index. What they make of a mask costs as little as what they make of a cotangent,
+#: which matters in a loop that reads a few elements of a long array.
+MOVES: frozenset[Op] = frozenset({gather, getitem, place, put, put_at, reshape, scatter_add, transpose})
 #: Linear ops that hand every cotangent on.
 WHOLE: frozenset[Op] = frozenset({broadcast_to, cast, conj, reshape, sum_, transpose})
 

@@ -18,7 +18,7 @@ import numpy as np
 from ..core.bind import Traced
 from ..core.op import case
 from ..core.types import Shape, Type, Value, dtype_of, ndim_of, shape_of
-from .broadcast import align, broadcast_to, fit, moveaxis, reshape, transpose
+from .broadcast import align, broadcast_to, fit, moveaxis, reshape, transpose, where
 from .declare import constant, linear
 
 Spec = tuple[Any, ...]
@@ -165,7 +165,7 @@ def _put_at_value(g: Value, x: Type, v: Type, *arrays: Value, axis: int) -> Valu
         return fit(gather(g, *arrays, axis=axis), v)
     survives = last_write(*arrays, extent=x.shape[axis:stop])
     survives = reshape(survives, shape=shape_of(survives) + (1,) * (len(x.shape) - stop))
-    return fit(gather(g, *arrays, axis=axis) * survives, v)
+    return fit(where(survives, gather(g, *arrays, axis=axis), np.zeros((), dtype_of(g))), v)
 
 
 def _align_arrays(arrays: tuple[Value, ...], flags: tuple[bool, ...]) -> list[Value]:

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from ..core.bind import have_numbers
 from ..core.op import Case, LateCases, Pull, case
 from ..core.types import Type, Value
 from ..ir.graph import Graph
@@ -21,7 +20,7 @@ from ..ops.control import scan
 from ..ops.elementwise import logical_or
 from .build import Flags, Named, build, chosen, closed, depends, halved, named, once, parsed, parts, places, reach, spread
 from .jvp import dual_body
-from .vjp import Halves, Masked, all_live, full, is_sparse_loop, known_masks, mask_type, narrowed, vjp, vjp_for_both
+from .vjp import Halves, all_live, full, known_masks, mask_type, narrowed, vjp_for_both
 from .vmap import batch_size, repeated, vmap
 
 Params = dict[str, Any]
@@ -75,12 +74,7 @@ class _Reverse(NamedTuple):
 def _vjp(xs: Sequence[Value], wanted: Flags, params: Params) -> tuple[Sequence[Value], Any, Any]:
     body, carries, consts = params["body"], params["carries"], params["consts"]
     flags, outputs = _reached(body, wanted, consts, carries)
-    is_sparse = once(body, "sparse", lambda: is_sparse_loop(body))
-    bare = is_sparse and not have_numbers(xs)
-    if is_sparse:  # with numbers, masks are asked for only if a product is not finite
-        halves = vjp(body, flags, outputs, consts, None if bare else False)
-    else:
-        halves = vjp_for_both(body, flags, outputs, recompute=consts)
+    halves = vjp_for_both(body, flags, outputs, recompute=consts)
     work = _Reverse(body, consts, carries, flags, outputs, halves)
     fixed, states, rows = work.needed()
     stacking = once(halves.forward, ("stacking", *states), lambda: _stacking(halves.forward, states))
@@ -89,12 +83,12 @@ def _vjp(xs: Sequence[Value], wanted: Flags, params: Params) -> tuple[Sequence[V
     residuals = ([xs[i] for i in fixed], [*(xs[i] for i in rows), *results[count:]])
 
     def pull(gs: Sequence[Value | None], kept: tuple[list[Value], list[Value]], masks: Any) -> tuple[list[Value], Any]:
-        masked = None if bare else _needs_masks(work, gs, masks)
+        masked = _needs_masks(work, gs, masks)
         cotangents, live = _pulled(work, gs, kept, masks, masked, params)
         found = chosen(spread(cotangents, flags), wanted)
         if masks is None:
             return found, None
-        return found, chosen(spread(live, flags) if masked else [None if bare else True] * len(flags), wanted)
+        return found, chosen(spread(live, flags) if masked else [True] * len(flags), wanted)
 
     return results[:count], residuals, Pull(pull)
 
@@ -114,7 +108,7 @@ def _pulled(
     gs: Sequence[Value | None],
     kept: tuple[list[Value], list[Value]],
     masks: Any,
-    masked: Masked,
+    masked: bool,
     params: Params,
 ) -> tuple[list[Value], list[Value]]:
     """The backward scan: the cotangents of the inputs of the body that have one, and their masks if `masked`."""
@@ -134,7 +128,7 @@ def _pulled(
     constants, stacks = kept
     options = {"consts": len(constants), "carries": len(start) + len(totals), "reverse": not params["reverse"]}
     found = scan(*constants, *start, *totals, *stacks, *given, **dict(params, body=back, **options))
-    of_states, of_consts, of_rows = (halved(each, bool(masked)) for each in parts(found, len(start), len(totals)))
+    of_states, of_consts, of_rows = (halved(each, masked) for each in parts(found, len(start), len(totals)))
     in_order = of_consts, of_states, of_rows  # as the inputs of the body
     return [x for values, _ in in_order for x in values], [x for _, live in in_order for x in live]
 
@@ -149,7 +143,7 @@ def _stacking(forward: Graph, states: Sequence[int]) -> Graph:
     return replace(forward, outputs=(*forward.outputs, *states))
 
 
-def _backward_body(work: _Reverse, have: Flags, masked: Masked) -> Graph:
+def _backward_body(work: _Reverse, have: Flags, masked: bool) -> Graph:
     """The body of the backward scan: it carries cotangents of carries and totals of those of consts, and stacks those of rows.
 
     `have` says which stacked results have a cotangent; the others have a zero one. If `masked`, each of these has its mask
@@ -183,7 +177,7 @@ def _backward_body(work: _Reverse, have: Flags, masked: Masked) -> Graph:
         twice = 2 if masked else 1
         sizes = [len(fixed), twice * len(carried), twice * len(shared), *(len(part) for part in (rows, residuals, states))]
         constants, state, sums, slices, own, kept, late = parts(values, *sizes)
-        (gs, live), (totals, total_masks), (late, late_live) = (halved(part, bool(masked)) for part in (state, sums, late))
+        (gs, live), (totals, total_masks), (late, late_live) = (halved(part, masked) for part in (state, sums, late))
         reads = dict(zip([*fixed, *states, *rows], [*constants, *kept, *slices], strict=True))
         saved = dict(zip(halves.residuals, own, strict=True))
         found = dict(zip([*carried, *given], [*gs, *late], strict=True))

@@ -22,15 +22,12 @@ from ..core.types import Type, Value, shape_of
 from ..eager.backward import Pass
 from ..eager.origin import Marked, Origin
 from ..eager.tape import Inner, Node, Tape
-from ..ir.edit import bodies, cut, dead_code, distinct, values_in, values_read
-from ..ir.graph import Equation, Graph, Operand
+from ..ir.edit import cut, dead_code, distinct, values_in, values_read
+from ..ir.graph import Equation, Graph
 from ..ops.broadcast import broadcast_to, zeros_of
 from ..ops.elementwise import not_equal
-from ..ops.index import gather, put_at
 from ..staging.stage import Stage
 from .build import Flags, build, chosen, named, once, parts, places, simplified, spread
-
-Masked = bool | None  # whether cotangents have masks; without: all are live, or, if None, zeros win
 
 
 class Halves(NamedTuple):
@@ -77,26 +74,6 @@ class Halves(NamedTuple):
             return found, None
         count = len(found) // 2
         return found[:count], found[count:]
-
-
-_FEW = 16  # elements of an array that has a mask in each iteration
-
-
-def is_sparse_loop(body: Graph) -> bool:
-    """Whether a loop reads or writes large arrays at computed places.
-
-    The time of such an iteration does not depend on the length of the arrays; masks of that length would change this. A staged
-    program has none, and every zero wins in the loop. With numbers, the backward pass uses masks if a product is not finite.
-    """
-    return any(
-        (equation.op in (gather, put_at) and _size(body, equation.inputs[0]) > _FEW)
-        or any(is_sparse_loop(part) for part in bodies(equation.params).values())
-        for equation in body.equations
-    )
-
-
-def _size(graph: Graph, operand: Operand) -> int:
-    return (graph.types[operand] if isinstance(operand, int) else operand.type).size
 
 
 def mask_type(t: Type) -> Type:
@@ -159,7 +136,7 @@ def pullback(graph: Graph, wanted: Flags, given: Flags) -> Graph:
     return pullback_of(graph, wanted, given)[0]
 
 
-def pullback_of(graph: Graph, wanted: Flags, given: Flags, masked: Masked = False) -> tuple[Graph, bool]:
+def pullback_of(graph: Graph, wanted: Flags, given: Flags, masked: bool = False) -> tuple[Graph, bool]:
     """The pullback, with masks behind the cotangents or without, and, if without, whether live cotangents stay live."""
     count = len(graph.input_types)
 
@@ -178,7 +155,7 @@ def pullback_of(graph: Graph, wanted: Flags, given: Flags, masked: Masked = Fals
     return once(graph, ("pullback", wanted, given, masked), make)
 
 
-def vjp(graph: Graph, wanted: Flags, given: Flags, recompute: int = 0, masked: Masked = False) -> Halves:
+def vjp(graph: Graph, wanted: Flags, given: Flags, recompute: int = 0, masked: bool = False) -> Halves:
     """The halves for cotangents of the given outputs. Equations of the first `recompute` inputs only are in both halves."""
     return once(graph, ("vjp", wanted, given, recompute, masked), lambda: _halves(graph, wanted, given, recompute, masked))
 
@@ -192,23 +169,23 @@ def vjp_for_both(graph: Graph, wanted: Flags, given: Flags, recompute: int = 0) 
     return masked if masked.covers(plain) else plain
 
 
-def narrowed(graph: Graph, halves: Halves, wanted: Flags, given: Flags, recompute: int = 0, masked: Masked = False) -> Halves:
+def narrowed(graph: Graph, halves: Halves, wanted: Flags, given: Flags, recompute: int = 0, masked: bool = False) -> Halves:
     """The halves for fewer cotangents, with masks or not, if the same residuals are enough for them; else the same halves."""
     fewer = vjp(graph, wanted, given, recompute, masked)
     return fewer if halves.covers(fewer) else halves
 
 
-def _seeds(values: Sequence[Value], given: Flags, masked: Masked) -> tuple[list[Value | None], list[Any]]:
+def _seeds(values: Sequence[Value], given: Flags, masked: bool) -> tuple[list[Value | None], list[Any]]:
     """Cotangents, and masks, of all outputs from those of the given ones."""
     gs, masks = parts(values, sum(given))
-    return spread(gs, given), spread(masks if masked else [None if masked is None else True] * len(gs), given)
+    return spread(gs, given), spread(masks if masked else [True] * len(gs), given)
 
 
-def _results(cotangents: Sequence[Value], masks: Sequence[Any], masked: Masked) -> list[Value]:
+def _results(cotangents: Sequence[Value], masks: Sequence[Any], masked: bool) -> list[Value]:
     return [*cotangents, *(full(mask, Type.of(g)) for g, mask in zip(cotangents, masks, strict=True) if masked)]
 
 
-def _cotangents(graph: Graph, given: Sequence[bool], masked: Masked) -> list[tuple[str, Type]]:
+def _cotangents(graph: Graph, given: Sequence[bool], masked: bool) -> list[tuple[str, Type]]:
     types = [(i, graph.output_types[i]) for i in places(given)]
     return [*((f"g{i}", t) for i, t in types), *((f"live{i}", mask_type(t)) for i, t in types if masked)]
 
@@ -234,7 +211,7 @@ class _Joint(NamedTuple):
         return range(self.inputs, len(self.graph.input_types))
 
 
-def _record(graph: Graph, wanted: Flags, given: Flags, masked: Masked) -> tuple[_Joint, bool]:
+def _record(graph: Graph, wanted: Flags, given: Flags, masked: bool) -> tuple[_Joint, bool]:
     count = len(graph.input_types)
     with Stage(graph.name) as stage:
         xs = [stage.input(name, t) for name, t in named(graph, range(count))]
@@ -246,14 +223,14 @@ def _record(graph: Graph, wanted: Flags, given: Flags, masked: Masked) -> tuple[
     return _Joint(joint, count, len(outputs), split), all(mask is True for mask in masks)
 
 
-def _halves(graph: Graph, wanted: Flags, given: Flags, recompute: int, masked: Masked) -> Halves:
+def _halves(graph: Graph, wanted: Flags, given: Flags, recompute: int, masked: bool) -> Halves:
     joint, stays = _record(graph, wanted, given, masked)
     back, reads = _backward_half(joint, recompute)
     residuals = [n for n in reads if n >= joint.inputs]
     forward = _forward_half(joint, residuals)
     first = joint.cotangents.stop  # depends on which outputs are given
     needed = tuple(n for n in reads if n < joint.inputs)
-    return Halves(forward, back, needed, tuple(n - first for n in residuals), given, bool(masked), stays)
+    return Halves(forward, back, needed, tuple(n - first for n in residuals), given, masked, stays)
 
 
 def _forward_half(joint: _Joint, residuals: Sequence[int]) -> Graph:

@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from ..core.bind import have_numbers
 from ..core.op import Case, LateCases, Pull, case
 from ..core.types import Type, Value, dtype_of, shape_of
 from ..ir.graph import Graph
@@ -27,7 +26,7 @@ from ..ops.elementwise import less, logical_or
 from ..ops.reduce import any_, max_
 from .build import Flags, build, chosen, closed, depends, halved, named, once, parsed, parts, places, reach, spread
 from .jvp import dual_body, with_masks
-from .vjp import all_live, full, is_sparse_loop, known_masks, mask_type, pullback, pullback_of
+from .vjp import all_live, full, known_masks, mask_type, pullback, pullback_of
 from .vmap import batch_size, repeated, run, vmap, with_axis
 
 Params = dict[str, Any]
@@ -126,14 +125,13 @@ def _pulled_back(
     carries = len(body.input_types) - consts
     flags, active = closed(tuple(wanted), consts, carries, lambda f: reach(body, f))
     arriving = places(active)
-    bare = not have_numbers(xs) and once(body, "sparse", lambda: is_sparse_loop(body))
-    back, stays_live = pullback_of(body, flags, active, None if bare else False)
+    back, stays_live = pullback_of(body, flags, active)
     start = [zeros_of(body.output_types[i]) if gs[i] is None else gs[i] for i in arriving]
     params = {"consts": consts, "checkpoint": checkpoint}
-    if bare or masks is None or (stays_live and all_live([gs[i] for i in arriving], [masks[i] for i in arriving])):
+    if masks is None or (stays_live and all_live([gs[i] for i in arriving], [masks[i] for i in arriving])):
         results = while_vjp(count, *xs, *start, step=body, pull=back, wanted=flags, **params)
         found = chosen(spread(results, flags), wanted)
-        return found, None if masks is None else [None if bare else True] * len(found)
+        return found, None if masks is None else [True] * len(found)
     known = known_masks(gs, masks)
     live = [full(False if gs[i] is None else known[i], body.output_types[i]) for i in arriving]
     totals = [zeros_of(mask_type(body.input_types[i])) for i in places(flags[:consts])]

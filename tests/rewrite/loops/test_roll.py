@@ -396,6 +396,19 @@ def test_reads_at_places_that_change(index):
     assert rolled(ad.grad(f), a).loops
 
 
+@pytest.mark.parametrize("places", [(-1, 3), (1, -3), (0, -4, 0)])
+def test_one_place_that_is_counted_from_both_ends(places):
+    def f(x):
+        a = x * 1.0
+        for i in range(30):
+            a[places[i % len(places)]] = np.sin(a[places[(i + 1) % len(places)]]) * a[1] + 0.5
+        return np.sum(a)
+
+    x = np.linspace(0.1, 0.9, 4)
+    assert rolled(f, x).loops
+    assert rolled(ad.grad(f), x).loops
+
+
 def test_reads_of_an_array_that_changes():
     def f(a):
         for i in range(10):

@@ -283,8 +283,13 @@ def start_of(how: str, dtype: Dtype) -> str:
 
 
 def combine(c: Code, how: str, dtype: Dtype, a: str, b: str) -> str:
-    """Combine two parts of a reduction. Sums and products may be reassociated, so that they vectorize."""
+    """Combine two parts of a reduction. Sums and products may be reassociated, so that they vectorize.
+
+    A sum of bools is True where one of them is.
+    """
     kind = REGISTER[dtype]
+    if dtype.kind == "b":
+        how = {"sum": "any", "prod": "all"}.get(how, how)
     if how in ("max", "min"):
         return c.intrinsic({"f": f"{how}imum", "i": f"s{how}", "u": f"u{how}"}[dtype.kind], kind, a, b)
     if how in ("any", "all"):

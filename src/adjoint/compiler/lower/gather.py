@@ -15,7 +15,7 @@ from ...core.types import Shape, Type
 from ...ir.edit import values_in
 from ...ir.graph import Equation, Graph, Literal, Operand
 from ...ops import index, sort
-from ...ops.elementwise import add
+from ...ops.elementwise import add, logical_or
 from .kernel import Reduce, Scatter, View, size_of
 from .lowered import Line, Rules
 from .scalar import BOOL, Writer
@@ -56,6 +56,11 @@ def scatter(low: Lowering, equation: Equation) -> bool:
         return False
     if equation.outputs[0] in low.scattered:
         return True  # by the sum that it is added to
+    if result.dtype == BOOL and not low.writes_in_place:  # a GPU adds numbers
+        count = np.dtype(np.int32)
+        ones = low.emit("cast", (g,), Type(t.shape, count), dtype=count)
+        total = low.emit("scatter_add", (ones, *arrays), Type(result.shape, count), **equation.params)
+        return low.hold(equation, low.values[low.emit("not_equal", (total, Literal(0)), result)])
     out = low.local(result)
     low.copy(Literal(0.0), out)
     _scatter_into(low, out, g, arrays, t.shape, axis, adds=True)
@@ -104,7 +109,8 @@ def _put_by_select(low: Lowering, equation: Equation) -> bool:
     position = low.place(domain, [base, value, *views, *numbers])
     w = Writer(low.kernel(position))
     inside = None
-    for line, number in zip(_indices(low, position, arrays, domain, axis, domain[axis:]), numbers, strict=False):
+    places = _indices(low, position, arrays, domain, axis, domain[axis : axis + len(arrays)])
+    for line, number in zip(places, numbers, strict=True):
         here = w.test("equal", low.read(position, number), line)
         inside = here if inside is None else w.test("and", inside, here)
     assert inside is not None
@@ -113,7 +119,7 @@ def _put_by_select(low: Lowering, equation: Equation) -> bool:
 
 
 def added(low: Lowering, equation: Equation) -> bool:
-    """x + scatter_add(…), where few elements are added to: as a copy of x to which they are added."""
+    """x + scatter_add(…), or the same of bools, where few elements are added to: as a copy of x to which they are added."""
     scattered = [o for o in equation.inputs if isinstance(o, int) and o in low.scattered]
     if not scattered:
         return False
@@ -140,7 +146,7 @@ def scattered_once(graph: Graph) -> dict[int, Equation]:
     for e in scatters:
         (number,), (t,) = e.outputs, e.types
         (reader, *others) = readers.get(number, [None])
-        if reader is None or others or reader.op is not add or reader.types != (t,) or reader.outputs[0] in taken:
+        if reader is None or others or not _is_sum(reader) or reader.types != (t,) or reader.outputs[0] in taken:
             continue
         g = e.inputs[0]
         few = g.type if isinstance(g, Literal) else graph.types[g]
@@ -153,6 +159,10 @@ def scattered_once(graph: Graph) -> dict[int, Equation]:
     return found
 
 
+def _is_sum(equation: Equation) -> bool:
+    return equation.op is add or (equation.op is logical_or and equation.types[0].dtype == BOOL)
+
+
 def reads_first(graph: Graph, scattered: Set[int]) -> Sequence[Equation]:
     """The equations with gathers of arrays that are written to, or added to, as early as their operands allow.
 
@@ -160,7 +170,7 @@ def reads_first(graph: Graph, scattered: Set[int]) -> Sequence[Equation]:
     """
     changed = set(values_in([e.inputs[0] for e in graph.equations if e.op is index.put_at]))
     for e in graph.equations if scattered else ():
-        if e.op is add and not scattered.isdisjoint(values_in(e.inputs)):
+        if _is_sum(e) and not scattered.isdisjoint(values_in(e.inputs)):
             changed.update(values_in(e.inputs))
     if not changed:
         return graph.equations
@@ -282,4 +292,5 @@ RULES: Rules = {
     sort.take_along: take_along,
     sort.add_along: add_along,
     add: added,
+    logical_or: added,
 }

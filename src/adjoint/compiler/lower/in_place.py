@@ -18,7 +18,7 @@ from typing import Any
 from ..switches import Switch
 from .dead_code import prune
 from .kernel import Buffer, Kernel, Scalar, Store, View, size_of
-from .schedule import arrange
+from .schedule import arrange, cut
 from .step import Lowered, ParallelGroup, PointTiles, RowTiles
 
 
@@ -73,9 +73,9 @@ def _is_dead(lowered: Lowered, copying: Kernel, store: Store, old: Buffer) -> bo
     """Whether nothing reads the old buffer when its copy is changed, and nothing changes it behind the copy."""
     new, position = store.view.buffer, lowered.steps.index(copying)
     written = list(copying.writes())
-    if sum(view.buffer is new for view in written) != 1 or (copying.chunks > 1 and len(written) > 1):
+    if sum(view.buffer is new for view in written) != 1 or any(view.buffer in (old, new) for view in _asked(lowered)):
         return False
-    if any(view.buffer in (old, new) for view in _asked(lowered)):
+    if copying.chunks > 1 and copying.reductions:  # which may have partial results for each piece
         return False
     reads = [{view.buffer for view in step.reads()} for step in lowered.steps]
     writes = [{view.buffer for view in step.writes()} for step in lowered.steps]
@@ -107,6 +107,9 @@ def _merge(lowered: Lowered, kernel: Kernel, store: Store, old: Buffer) -> None:
             _rename(step, old, store.view.buffer)
     if prune([kernel]):
         arrange(kernel)
+        if kernel.chunks > 1:
+            kernel.chunks = 1
+            cut(kernel, lowered.buffers)
     else:
         lowered.steps.remove(kernel)
 

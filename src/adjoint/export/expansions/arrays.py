@@ -211,9 +211,11 @@ def _gather(x: Value, *arrays: Value, axis: int) -> Value:
 
 
 def _scatter_add(g: Value, *arrays: Value, axis: int, shape: Shape) -> Value:
-    """Into one flat axis; the values are broadcast to the region that is indexed."""
+    """Into one flat axis; the values are broadcast to the region that is indexed. Bools are counted."""
     if 0 in shape_of(g):  # nothing is added
         return np.zeros(shape, dtype_of(g))
+    if dtype_of(g).kind == "b":
+        return greater(index.scatter_add(integers(g), *arrays, axis=axis, shape=shape), 0)
     at = _flat_index(arrays, shape[axis : axis + len(arrays)])
     region = (*shape[:axis], *shape_of(at), *shape[axis + len(arrays) :])
     full = index.scatter_add(broadcast_to(g, shape=region), at, axis=axis, shape=_merged(shape, axis, len(arrays)))

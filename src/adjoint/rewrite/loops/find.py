@@ -282,9 +282,10 @@ class FlatGraph:
             loop.roles.append(roles)
             kind = self.kind(loop.start + i)
             if kind.places:
-                indices = self.integers(loop.start + i + loop.period * np.arange(loop.iterations))
-                if (indices != indices[0]).any():
-                    loop.indices[i] = indices % np.array(kind.sizes, np.int64)
+                positions = loop.start + i + loop.period * np.arange(loop.iterations)
+                indices = self.integers(positions) % np.array(kind.sizes, np.int64)
+                if (indices != indices[0]).any():  # counted from the front: -1 and n - 1 are one place
+                    loop.indices[i] = indices
 
     def _role(self, e: Equation, j: int, operands: Operands, column: int, entries: Numbers, position: int) -> Role:
         match operands.kind[column]:
