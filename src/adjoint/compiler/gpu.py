@@ -43,8 +43,6 @@ def _same_bits(a: Any, b: Any) -> bool:
 class GPUSpecialization(Specialization):
     """A program on a GPU. Flat inputs are arrays on that GPU, or host values, which are copied there."""
 
-    expands = False  # CuPy has them
-
     def __init__(self, staged: Staged, signature: Signature, began: float, device: Any, precision: str) -> None:
         from .cuda.program import DeviceProgram  # heavy: loads LLVM
         from .runtime.entry import MISS

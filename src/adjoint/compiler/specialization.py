@@ -84,8 +84,6 @@ class Specialization:
     The code may come from an earlier process. The lowered form is then recomputed on demand.
     """
 
-    expands = True  # ops without machine code are written in others, instead of being called
-
     def __init__(self, staged: Staged, signature: Signature, began: float) -> None:
         from . import native  # heavy: loads LLVM
         from .llvm import emit
@@ -133,8 +131,7 @@ class Specialization:
         from ..rewrite.pipeline import optimize  # heavy: the passes, which a program from disk does not need
         from .expand import expand
 
-        graph = expand(self.staged) if self.expands else self.staged
-        return optimize(graph, self.weak, complex_parts=True)
+        return optimize(expand(self.staged), self.weak, complex_parts=True)
 
     @property
     def graph(self) -> Graph:
