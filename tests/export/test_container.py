@@ -176,7 +176,7 @@ def test_what_cannot_be_saved(tmp_path):
     assert ad.load(ad.save(tmp_path / "g", ad.grad(lambda x: f(x)), 1.0))(1.0) == 7.0
     with pytest.raises(ArgumentError, match="save it without arguments"):
         ad.save(tmp_path / "f", ad.graph(energy)(X), X)
-    with pytest.raises(ArgumentError, match="save expects a function"):
+    with pytest.raises(ArgumentError, match="save expects a path, a function"):
         ad.save(tmp_path / "f", 3.0)
     with pytest.raises(UnsupportedError, match=r"the key .* cannot be saved"):
         ad.save(tmp_path / "f", lambda x: {Pair(1, 2): x}, 1.0)

@@ -90,7 +90,6 @@ PLAIN = {
     "sign": np.sign,
     "sign of adjoint.numpy": lambda x: anp.sign(x),
     "round": lambda x: anp.round(x),
-    "copy of a plain array": lambda x: anp.copy(np.ones(2)),
     "random": lambda x: anp.random.default_rng(0).normal(size=2),
     "made in __init__": lambda x, model=Model(): model.buffer,  # noqa: B008
     "integers": lambda x: anp.zeros(2, int),

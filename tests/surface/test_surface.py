@@ -82,7 +82,8 @@ def run_double(module, name, call, number):
 def run_single(module, name, call, number):
     xs, fill = call.arguments(np.random.default_rng(number), np.float32)
     f, reference = call.bind(checked(module, name, call), fill), call.bind(original(module, name), fill)
-    check_single(f, reference, *xs)
+    _, wide = call.arguments(np.random.default_rng(number), float)
+    check_single(f, reference, *xs, in_double=call.bind(checked(module, name, call), wide))
 
 
 def run_complex(module, name, call, number):

@@ -71,8 +71,9 @@ def test_each_written_function_is_computed_once(count, points):
 @pytest.mark.parametrize("count", [30, 100, 400])
 @pytest.mark.parametrize("derive", [lambda f: f, lambda f: ad.grad(lambda x: f(x).sum())], ids=["function", "gradient"])
 def test_fusion_adds_a_tenth_of_the_work_at_most(count, reach, derive):
+    """And values that are cheaper to compute than to store and load: a twentieth here."""
     graph, lowered = fused(derive(program(count, count, reach)), np.linspace(0.1, 1.0, 1000))
-    assert arithmetic(lowered.steps) <= 1.1 * written_arithmetic(graph.equations)
+    assert arithmetic(lowered.steps) <= 1.15 * written_arithmetic(graph.equations)
 
 
 def test_ten_thousand_operations():

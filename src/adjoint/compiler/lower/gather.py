@@ -216,7 +216,7 @@ def add_along(low: Lowering, equation: Equation) -> bool:
     (result,), axis = equation.types, equation.params["axis"]
     t = low.type_of(g)
     domain = t.shape
-    if not _adds(low, result.dtype, t.dtype) or not _is_along(low, places, domain, result.shape, axis):
+    if result.dtype == BOOL or not _adds(low, result.dtype, t.dtype) or not _is_along(low, places, domain, result.shape, axis):
         return False
     out = low.local(result)
     low.copy(Literal(0.0), out)
@@ -271,7 +271,7 @@ def _indices(low: Lowering, position: int, arrays: Sequence[Operand], domain: Sh
 
 def _adds(low: Lowering, result: np.dtype[Any], values: np.dtype[Any]) -> bool:
     """Whether a kernel adds such values to elements in memory; the sum of bools is an `or`."""
-    return result in low.dtypes and values == result and result != BOOL
+    return result in low.dtypes and values == result
 
 
 def _are_whole(low: Lowering, arrays: Sequence[Operand]) -> bool:

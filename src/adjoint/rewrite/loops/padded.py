@@ -230,6 +230,8 @@ class _Padding:
             if len(moved) != len(places):
                 raise RefusedError("'reshape' of arrays whose lengths change")
             return tuple([moved[places.index(axis)] if axis in places else 0 for axis in range(ndim)])
+        if any(len(p) > ndim for p in at):
+            raise RefusedError(f"{op.name!r} of arrays whose lengths change")
         found = [0] * ndim
         for o, p, ones in reversed(list(zip(e.inputs, at, group.ones, strict=True))):
             if len(p) != len(ones):

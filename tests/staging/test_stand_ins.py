@@ -1,0 +1,64 @@
+"""What a staged function sees in place of the clock, the environment, threads and generators."""
+
+import datetime
+import os
+import random
+import sys
+import threading
+import time
+from contextvars import ContextVar
+
+import numpy as np
+import pytest
+
+import adjoint as ad
+from adjoint.core.errors import UnsupportedError
+from adjoint.staging.stand_ins import Library, Refused, is_static, stand_in
+
+USES = {
+    "a module's function": lambda: stand_in(time, "time").perf_counter(),
+    "a function": lambda: stand_in(time.time, "time")(),
+    "an item": lambda: stand_in(os.environ, "environ")["HOME"],
+    "a test of a key": lambda: "HOME" in stand_in(os, "os").environ,
+    "the length of a list": lambda: len(stand_in(sys, "sys").argv),
+    "iteration": lambda: list(stand_in(sys, "sys").path),
+    "a comparison": lambda: stand_in(sys, "sys").argv == [],
+    "the date": lambda: stand_in(datetime.date, "date").today(),
+    "the time": lambda: stand_in(datetime.datetime, "datetime").now(),
+    "a generator": lambda: stand_in(np.random.default_rng(0), "rng").normal(),
+    "a method of a generator": lambda: stand_in(random.random, "random")(),
+    "a context variable": lambda: stand_in(ContextVar("v"), "v").get(),
+    "an event": lambda: stand_in(threading.Event(), "event").is_set(),
+    "the thread": lambda: stand_in(threading, "threading").get_ident(),
+    "an attribute of an attribute": lambda: stand_in(os, "os").environ.get("HOME"),
+}
+
+
+@pytest.mark.parametrize("name", USES)
+def test_refused_where_it_is_used(name):
+    with pytest.raises(UnsupportedError, match="the function that is staged"):
+        USES[name]()
+
+
+def test_what_is_harmless_is_itself():
+    for x in (np.sin, os.path.join, threading.Lock, datetime.timedelta, sys.maxsize, [1, 2], 3.0, "text"):
+        assert stand_in(x, "x") is x
+    assert stand_in(np, "np").sin is np.sin
+    assert stand_in(sys, "sys").float_info is sys.float_info
+
+
+def test_a_stand_in_is_of_the_class_of_the_real_object():
+    rng = np.random.default_rng(0)
+    assert isinstance(stand_in(rng, "rng"), np.random.Generator)
+    assert isinstance(stand_in(rng, "rng"), Refused)
+    assert isinstance(stand_in(os, "os"), Library)
+    assert stand_in(os, "os").__name__ == "os"
+
+
+def test_static_objects_are_baked_in():
+    event = threading.Event()
+    assert not is_static(event)
+    assert ad.static(event) is event
+    assert is_static(event)
+    assert stand_in(event, "event") is event
+    assert ad.static(stand_in(os.environ, "environ")) is os.environ
