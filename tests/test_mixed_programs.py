@@ -289,7 +289,8 @@ def check_compiled(seed):
     ours, plain = program.under(anp), program.under(np)
     name = COMPILED[seed % len(COMPILED)]
     eager, compiled = getattr(Asked(program, ours), name), ad.jit(getattr(Asked(program, ours), name))
-    narrow = 3e-3 if "32" in program.text or any("32" in str(np.asarray(a).dtype) for a in program.calls[0][0]) else 1e-7
+    values = [x for arguments, outside, _ in program.calls for x in (*arguments, *outside.values())]
+    narrow = 3e-3 if "32" in program.text or any("32" in str(np.asarray(x).dtype) for x in values) else 1e-7
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")

@@ -109,3 +109,31 @@ def test_partial_results_in_another_dtype_are_refused(reduce):
 
     with pytest.raises(NotImplementedError, match="out= of dtype float32"):
         ad.grad(f)(np.arange(3.0))
+
+
+def test_a_scalar_cannot_hold_a_result():
+    """As in NumPy, out= is an array: an element of a traced array is a scalar, a 0-d array is not."""
+
+    def into_element(x):
+        y = x[0] * 2
+        return np.sin(y, out=y)
+
+    with pytest.raises(TypeError, match="return arrays must be of ArrayType"):
+        ad.grad(into_element)(np.array([1.0, 2.0]))
+
+    def into_array(x):
+        y = anp.zeros(())
+        return np.sin(x[0] * 2, out=y)
+
+    assert ad.grad(into_array)(np.array([1.0, 2.0]))[0] == 2 * np.cos(2.0)
+
+
+def test_whole_numbers_of_a_0d_array_are_a_0d_array():
+    def multiplied(x):
+        n = x.astype(int)
+        n *= 1.5  # of an array of integers
+        return x * n
+
+    with pytest.raises(TypeError, match="same_kind"):
+        ad.grad(multiplied)(np.array(2.0))
+    assert ad.grad(multiplied)(np.float64(2.0)) == 3.0

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.bind import Traced, is_array
 from ..core.errors import DtypeError
 from ..core.types import Shape, Value, canonical_axes, canonical_axis, dtype_of, is_inexact, ndim_of, reduced_axes, shape_of
 from ..ops import broadcast as shapes
@@ -208,7 +209,8 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> V
     new = np.dtype(dtype)
     if not is_inexact(new):
         if new.kind in "iub":
-            return ops.truncate(x, dtype=new)
+            y = ops.truncate(x, dtype=new)
+            return y if isinstance(y, Traced) or not is_array(x) else np.asarray(y)  # a 0-d array stays one
         raise DtypeError(f"astype({new}) of a traced value: only numbers can be converted")
     if new == dtype_of(x):
         return copied(x) if copy else x

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.bind import Traced, fresh
+from ..core.bind import Traced, fresh, is_array
 from ..core.errors import ReadOnlyError, UnsupportedError
 from ..core.types import Value, dtype_of, is_inexact, ndim_of, reduced_axes, shape_of
 from ..ops import broadcast as shapes
@@ -42,6 +42,8 @@ def deliver(y: Value, out: Any, spread: bool = False, casting: Any = "same_kind"
         check_cast(dtype_of(y), dtype_of(target), casting)
         target[...] = y
         return target
+    if not is_array(target):
+        raise TypeError("return arrays must be of ArrayType")
     check_cast(dtype_of(y), dtype_of(target), casting)
     write(target, ..., y)
     return target
