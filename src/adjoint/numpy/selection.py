@@ -20,7 +20,7 @@ from .concrete import primal
 from .layout import held
 from .shape import astype, concatenate, ravel, reshape, with_axis
 from .table import implements, lift
-from .ufunc import deliver, deliver_selected
+from .ufunc import deliver
 from .views import read
 from .ways import as_array, kind_of
 
@@ -64,16 +64,23 @@ def within(index: Value, n: int, mode: str) -> Value:
 # -- by number --------------------------------------------------------------------------------------------------
 
 
+def _deliver_taken(y: Value, out: Any) -> Value:
+    """As `deliver`. NumPy is asked which dtypes of `out` it takes: since 2.5 all."""
+    if out is not None:
+        np.take(np.zeros(1, dtype_of(y)), [0], out=np.zeros(1, dtype_of(out)))
+    return deliver(y, out, casting="unsafe")
+
+
 @implements(np.take)
 def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise") -> Value:
     a, axis = with_axis(lift(a), axis)
     own = shape_of(a)
     if 0 in own[:axis]:  # then NumPy looks at no index
-        return deliver_selected(fresh(np.zeros((*own[:axis], *shape_of(_numbers(indices)), *own[axis + 1 :]), dtype_of(a))), out)
+        return _deliver_taken(fresh(np.zeros((*own[:axis], *shape_of(_numbers(indices)), *own[axis + 1 :]), dtype_of(a))), out)
     index = within(_numbers(indices), shape_of(a)[axis], mode)
     if isinstance(index, Traced) or ndim_of(index):
-        return deliver_selected(held(indexing.gather(a, index, axis=axis)), out)
-    return deliver_selected(held(indexing.getitem(a, spec=(slice(None),) * axis + (int(index),))), out)
+        return _deliver_taken(held(indexing.gather(a, index, axis=axis)), out)
+    return _deliver_taken(held(indexing.getitem(a, spec=(slice(None),) * axis + (int(index),))), out)
 
 
 @implements(np.take_along_axis)
