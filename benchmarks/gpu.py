@@ -1,6 +1,6 @@
 """Gradients on a GPU against JAX, PyTorch and torch.compile, in one run on one GPU.
 
-    python benchmarks/gpu.py [--contenders adjoint,jax] [--only WORDS] [--seconds 1] [--precision tf32] [--json FILE]
+    python benchmarks/gpu.py [--contenders adjoint,jax] [--only WORDS] [--more] [--seconds 1] [--precision tf32] [--json FILE]
     python benchmarks/gpu.py --simulate      # small sizes in the simulator, against the CPU: needs no GPU
 
 Each contender runs in a process of its own, one after the other, with nothing in its caches on disk. Inputs are on the GPU; a
@@ -12,9 +12,7 @@ against a copy of 2^27 doubles.
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
-import math
 import os
 import statistics
 import subprocess
@@ -22,220 +20,14 @@ import sys
 import tempfile
 import time
 import types
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy
 from contenders import Namespace, flat
-from workloads import (
-    black_scholes,
-    gaussian_process,
-    heat,
-    lennard_jones,
-    logistic,
-    mixture,
-    perceptron,
-    reprojection,
-    rosenbrock,
-    tiny,
-)
+from gpu_workloads import MORE, WORKLOADS, chosen, inputs_of
 
 HERE = Path(__file__).parent
-
-
-@dataclass(frozen=True)
-class Workload:
-    name: str
-    function: Callable[..., Any]
-    inputs: Callable[[numpy.random.Generator, bool], tuple[Any, ...]]  # small if the flag is set
-    differentiated: int = 1
-    kind: str = "gradient"
-    bytes: int = 0  # minimum memory traffic, at full size
-    to_reach: float = math.nan  # milliseconds
-    loops: bool = False
-    tolerance: float = 1e-9
-
-
-def sum_of_sines(np, x):
-    return np.sum(np.sin(x))
-
-
-def chain_of_sines(np, x):
-    y = x
-    for _ in range(100):
-        y = np.sin(y)
-    return np.sum(y)
-
-
-def lorenz(np, start):
-    """200 Runge-Kutta steps for many trajectories; the sum of squares of the last states."""
-    sigma, rho, beta, h = 10.0, 28.0, 8 / 3, 0.01
-
-    def slope(s):
-        x, y, z = s
-        return sigma * (y - x), x * (rho - z) - y, x * y - beta * z
-
-    def moved(s, k, by):
-        return tuple(a + by * b for a, b in zip(s, k, strict=True))
-
-    def step(s, _):
-        k1 = slope(s)
-        k2 = slope(moved(s, k1, 0.5 * h))
-        k3 = slope(moved(s, k2, 0.5 * h))
-        k4 = slope(moved(s, k3, h))
-        return tuple(a + h / 6 * (p + 2 * q + 2 * r + t) for a, p, q, r, t in zip(s, k1, k2, k3, k4, strict=True)), None
-
-    x, y, z = np.loop(step, (start[0], start[1], start[2]), None, 200)[0]
-    return np.sum(x * x + y * y + z * z)
-
-
-def heat_100(np, u, diffusivity):
-    return heat(np, u, diffusivity, steps=100)
-
-
-def attention(np, q, k, v):
-    scores = np.matmul(q, np.swapaxes(k, -1, -2)) * (1 / math.sqrt(q.shape[-1]))
-    shifted = np.exp(scores - np.logsumexp_kept(scores))
-    out = np.matmul(shifted, v)
-    return np.sum(out * out)
-
-
-def normal(*shape, dtype=float):
-    return lambda rng: rng.standard_normal(shape).astype(dtype)
-
-
-def sized(full, small):
-    return lambda rng, is_small: tuple(make(rng) for make in (small if is_small else full))
-
-
-def layers(*sizes):
-    found = []
-    for m, n in itertools.pairwise(sizes):
-        found += [lambda rng, m=m, n=n: (rng.standard_normal((m, n)) / math.sqrt(m)).astype("f"), normal(n, dtype="f")]
-    return found
-
-
-def one_hot(n):
-    return lambda rng: numpy.eye(10, dtype="f")[rng.integers(0, 10, n)]
-
-
-def options(n):
-    bounds = ((80, 120), (80, 120), (0.2, 2), (0.01, 0.05), (0.1, 0.5))
-    return [lambda rng, b=b: rng.uniform(*b, n) for b in bounds]
-
-
-def gaussians(n, d, k):
-    return [normal(k), normal(k, d), lambda rng: 0.3 * rng.standard_normal((k, d * (d + 1) // 2)), normal(n, d)]
-
-
-def particles(n):
-    side = math.ceil(n ** (1 / 3))
-
-    def make(rng):
-        axis = numpy.arange(float(side))
-        grid = numpy.stack(numpy.meshgrid(axis, axis, axis), axis=-1).reshape(-1, 3)[:n]
-        return 1.2 * grid + 0.1 * rng.uniform(-1, 1, grid.shape)
-
-    return [make]
-
-
-def process(n):
-    return [
-        lambda rng: numpy.array([0.1, 0.2, 0.3, 0.4]),
-        lambda rng: numpy.array(0.5),
-        lambda rng: numpy.array(-3.0),
-        lambda rng: rng.uniform(-2, 2, (n, 4)),
-        normal(n),
-    ]
-
-
-def sightings(n):
-    centre = numpy.array([0.5, -0.4, 0.3, 0, 0, -5, 500, 320, 240, 0.01, 0.001])
-    return [lambda rng: rng.standard_normal((n, 11)) * 0.1 + centre, normal(n, 3)]
-
-
-N = 1 << 26
-WORKLOADS = [
-    Workload("sum of sines, 2^26", sum_of_sines, sized([normal(N)], [normal(5001)]), bytes=16 * N, to_reach=0.32),
-    Workload("Rosenbrock, 2^26", rosenbrock, sized([normal(N)], [normal(5001)]), bytes=16 * N, to_reach=0.36),
-    Workload("Black-Scholes, 5 x 10^7", black_scholes, sized(options(10**7), options(999)), 5, bytes=80 * 10**7, to_reach=0.42),
-    Workload(
-        "logistic regression, 10^6 x 100",
-        logistic,
-        sized(
-            [normal(100), normal(10**6, 100), lambda rng: rng.choice([-1.0, 1.0], 10**6)],
-            [normal(100), normal(3000, 100), lambda rng: rng.choice([-1.0, 1.0], 3000)],
-        ),
-        bytes=808 * 10**6,
-        to_reach=0.35,
-    ),
-    Workload("chain of 100 sines, 10^6", chain_of_sines, sized([normal(10**6)], [normal(1001)]), to_reach=1.5),
-    Workload(
-        "Gaussian mixture, n=50000 d=20 K=25", mixture, sized(gaussians(50_000, 20, 25), gaussians(300, 5, 4)), 3, to_reach=1.2
-    ),
-    Workload("Lennard-Jones, 6000 particles", lennard_jones, sized(particles(6000), particles(60)), to_reach=0.4),
-    Workload(
-        "perceptron 784-2048-2048-10, 8192, float32",
-        perceptron,
-        sized(
-            [*layers(784, 2048, 2048, 10), normal(8192, 784, dtype="f"), one_hot(8192)],
-            [*layers(30, 40, 40, 10), normal(64, 30, dtype="f"), one_hot(64)],
-        ),
-        6,
-        to_reach=5.2,
-        tolerance=2e-3,
-    ),
-    Workload("Lorenz, 200 steps, 10^5 trajectories", lorenz, sized([normal(3, 10**5)], [normal(3, 77)]), to_reach=2, loops=True),
-    Workload(
-        "heat equation, 2048^2, 100 steps",
-        heat_100,
-        sized(
-            [lambda rng: rng.uniform(size=(2048, 2048)), lambda rng: rng.uniform(0.1, 0.2, (2048, 2048))],
-            [lambda rng: rng.uniform(size=(30, 40)), lambda rng: rng.uniform(0.1, 0.2, (30, 40))],
-        ),
-        to_reach=6,
-        loops=True,
-    ),
-    Workload(
-        "heat equation, and by the diffusivity",
-        heat_100,
-        sized(
-            [lambda rng: rng.uniform(size=(2048, 2048)), lambda rng: rng.uniform(0.1, 0.2, (2048, 2048))],
-            [lambda rng: rng.uniform(size=(30, 40)), lambda rng: rng.uniform(0.1, 0.2, (30, 40))],
-        ),
-        2,
-        loops=True,
-    ),
-    Workload("Gaussian process, n=3000", gaussian_process, sized(process(3000), process(150)), 3, to_reach=7, tolerance=1e-6),
-    Workload(
-        "bundle adjustment, 500000 Jacobians",
-        reprojection,
-        sized(sightings(500_000), sightings(301)),
-        2,
-        kind="jacobians",
-        bytes=8 * 500_000 * (14 + 28),
-        to_reach=0.5,
-    ),
-    Workload(
-        "attention 16 x 16 x 512 x 64, float32",
-        attention,
-        sized([normal(16, 16, 512, 64, dtype="f")] * 3, [normal(2, 3, 40, 8, dtype="f")] * 3),
-        3,
-        to_reach=1.4,
-        tolerance=2e-3,
-    ),
-    Workload("call, 3 elements", tiny, sized([normal(3)], [normal(3)]), to_reach=0.015),
-]
-
-
-def inputs_of(workload, small):
-    return workload.inputs(numpy.random.default_rng(0), small)
-
-
-def chosen(workload):
-    return 0 if workload.differentiated == 1 else tuple(range(workload.differentiated))
 
 
 # -- contenders: each gives a function that computes the derivatives, one that waits, and one that fetches --------------------
@@ -364,7 +156,7 @@ def work(contender, names, seconds, precision):
     """In the process of a contender: a line of JSON for each workload."""
     out = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # keep library output out of the answers
-    for workload in WORKLOADS:
+    for workload in (*WORKLOADS, *MORE):
         if workload.name in names:
             try:
                 answer = measure(contender, workload, seconds, precision)
@@ -400,7 +192,7 @@ def same(a, b, tolerance):
 def table(found, bandwidth):
     contenders = list(dict.fromkeys(c for row in found.values() for c in row))
     print(f"{'milliseconds':44}" + "".join(f"{c:>15}" for c in contenders) + f"{'to reach':>10}{'of copy':>9}   first calls (s)")
-    for workload in WORKLOADS:
+    for workload in (*WORKLOADS, *MORE):
         row = found.get(workload.name)
         if row is None:
             continue
@@ -425,7 +217,7 @@ def simulate(names):
     from adjoint.compiler.cuda.simulator import Simulator
     from adjoint.core.tree import flatten
 
-    for workload in WORKLOADS:
+    for workload in (*WORKLOADS, *MORE):
         if workload.name not in names:
             continue
         inputs = inputs_of(workload, True)
@@ -448,6 +240,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--contenders", default="adjoint,jax,torch,torch.compile")
     parser.add_argument("--only", default="", help="workloads whose names hold one of these words, separated by commas")
+    parser.add_argument("--more", action="store_true", help="workloads of other kinds as well")
     parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--precision", default="highest", choices=["highest", "tf32"])
     parser.add_argument("--json", default="")
@@ -455,7 +248,8 @@ def main():
     parser.add_argument("--work", default="", help=argparse.SUPPRESS)
     options = parser.parse_args()
     words = [word for word in options.only.split(",") if word]
-    names = [w.name for w in WORKLOADS if not words or any(word in w.name for word in words)]
+    asked = (*WORKLOADS, *MORE) if options.more or words else WORKLOADS
+    names = [w.name for w in asked if not words or any(word in w.name for word in words)]
     if options.simulate:
         return simulate(names)
     if options.work:
