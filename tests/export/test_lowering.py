@@ -108,6 +108,11 @@ def test_an_op_without_code():
     refused(lambda x: OPS["airy"](x)[0], 0.5, match=r"export\.c has no code for 'airy': jit calls NumPy.*test_lowering\.py:\d+")
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint64", "float16"])
+def test_a_dtype_without_code(dtype):
+    refused(lambda x: x * 2, np.ones(3, dtype), match=f"'mul' of {dtype}: its arrays are bool, float32, float64, int32, int64")
+
+
 def test_an_op_without_code_in_a_loop():
     f = lambda x: ad.fori_loop(0, 3, lambda i, c: OPS["airy"](c)[0], x)
     refused(f, 0.5, match=r"no code for 'airy'.*test_lowering\.py:\d+")

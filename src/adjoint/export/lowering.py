@@ -127,8 +127,10 @@ class _Lowering(Lowering):
         line = next(iter(step.lines), None)
         if isinstance(step, Foreign):
             dtypes = sorted({v.dtype.name for v in (*step.reads(), *step.writes()) if v.dtype not in NATIVE})
-            of = f" of {', '.join(dtypes)}" if dtypes else ""
-            raise UnsupportedError(f"{self.exporter} has no code for {self.op!r}{of}: jit calls NumPy or SciPy for it", line)
+            of, reason = f" of {', '.join(dtypes)}" if dtypes else "", "jit calls NumPy or SciPy for it"
+            if any(np.dtype(name).kind in "iuf" for name in dtypes):
+                reason = f"its arrays are {', '.join(sorted(t.name for t in NATIVE))}; pass and use one of these"
+            raise UnsupportedError(f"{self.exporter} has no code for {self.op!r}{of}: {reason}", line)
         written_out = isinstance(step, Lapack) and (step.routine in WRITTEN_OUT or "template" in step.options)
         if isinstance(step, Lapack) and not (written_out or (self.lapack and lapacke.has(step))):
             raise UnsupportedError(f"{self.exporter} has no code for {self.op!r}: jit calls LAPACK for it", line)
