@@ -8,6 +8,7 @@ from export import jax_environment
 from export.samples import SAMPLES
 
 import adjoint as ad
+import adjoint.numpy as anp
 from adjoint import export
 from adjoint.core.errors import UnsupportedError
 from adjoint.core.tree import flatten
@@ -96,7 +97,7 @@ PROGRAMS = {
     "constant results": (lambda x: (np.zeros(2), x * 0 + 1, 3.0), (np.ones(2),), "jacobian"),
     "large constant": (lambda x: x @ np.arange(200.0).reshape(2, 100) / 7, (np.ones(2),), ()),
     "a table": (
-        lambda x, n: np.interp(x, TABLE[0], TABLE[1]) + TABLE[1][n],
+        lambda x, n: np.interp(x, TABLE[0], TABLE[1]) + anp.take(TABLE[1], n),
         (np.array([0.5, 2.5]), np.array([2, 0])),
         "jacobian",
     ),
