@@ -15,7 +15,7 @@ from .coupling import any_along, coupled, coupled_all, coupled_forward, is_decla
 from .forward import push
 from .partials import Partial, define, split
 from .products import Decay, decays, doubted, for_finite_numbers, has_zeros, product_of_tangents
-from .reverse import DROP, TYPE, VALUE, Plan, plan, transposes
+from .reverse import DROP, TYPE, VALUE, Plan, plan, transposes, watched
 
 __all__ = [
     "DROP",
@@ -41,4 +41,5 @@ __all__ = [
     "split",
     "transposes",
     "type_rule",
+    "watched",
 ]

@@ -20,6 +20,7 @@ from ..ir.graph import is_repeated
 from ..ops.broadcast import broadcast_to, reshape, transpose, where
 from ..ops.elementwise import (
     equal,
+    ieee_mul,
     is_finite,
     isinf,
     ldexp,
@@ -77,6 +78,12 @@ def masked_product(product: Callable[..., Any], origin: Any, factor: Callable[[]
     """Cotangent times partial: a zero wins if it is that of a mask, in the cotangent by its origin, or in a constant factor."""
     a, b = numbers(g), numbers(p)
     if a is None or b is None:  # written down without numbers
+        if product in (strong_mul_either, strong_mul_either_op):
+            if for_finite_numbers.get() or origin.mask is None:
+                return product(g, p)
+            is_mask = product is strong_mul_either or (factor is not None and factor() is not None)  # of a choice, or declared
+            result = strong_mul(p, g) if is_mask else ieee_mul(g, p)
+            return result if origin.mask is True else where(origin.mask, result, 0.0)
         if product is not strong_mul:
             return product(g, p)
         if factor is not None and has_zeros(factor()):

@@ -24,8 +24,10 @@ from ..ops.elementwise import (
     strong_mul_either,
     strong_mul_either_op,
     strong_mul_op,
+    zero_won,
 )
 from ..ops.zero import zero_wins
+from .coupling import is_declared
 from .partials import Partial, argument_names, define, no_partial, split
 from .products import doubted, has_zeros, is_computed, masked_product, times, zero_power
 
@@ -270,7 +272,21 @@ def _opaque_plan(op: Opaque, count: int, wanted: list[int]) -> Plan:
         chosen = [cotangents[i] for i in wanted]
         return [c if c is None else fit(c, t) for c, t in zip(chosen, types, strict=True)]
 
-    return Plan(tuple(wanted), keep, pull, pull)
+    def quick(g: Any, saved: Any, types: Any, params: dict[str, Any]) -> Any:
+        parts, met = watched(lambda: pull(g, saved, types, params))
+        return [c if c is None else c * np.nan for c in parts] if met else parts
+
+    return Plan(tuple(wanted), keep, pull, quick if is_declared(op) else pull)
+
+
+def watched(rule: Callable[[], Any]) -> tuple[Any, bool]:
+    """What a rule gives for numbers, and whether a zero met an infinity or nan in one of its products, and won."""
+    met: list[bool] = []
+    token = zero_won.set(met)
+    try:
+        return rule(), bool(met)
+    finally:
+        zero_won.reset(token)
 
 
 class _Marks(Trace):

@@ -18,10 +18,11 @@ from numpy import ndarray
 from ..core.bind import Traced, bind, have_numbers, numbers
 from ..core.errors import FreedError, written_on
 from ..core.floating import quiet
-from ..core.op import Pull
+from ..core.op import Opaque, Pull
 from ..core.types import Value
 from ..derive import Plan
 from ..ops.elementwise import add, is_finite
+from . import rules
 from .origin import Given, Marked, Origin, Several, Sum, through
 from .split import without
 from .tape import FREED, Nested, Node, Outputs, Pick
@@ -153,6 +154,8 @@ class Pass:
             parts, origins = saved[0].run(g, each, node.parents)
             self.masks = functools.cache(lambda: [o is None or o.live is None or o.live for o in origins])
             return parts, False
+        if isinstance(node.op, Opaque):
+            return rules.pull(node.op, step, g, self.origin, saved, node.parents, node.params), False
         if node.plain and step.quick is not step.pull and not isinstance(g, Traced):
             parts = step.quick(g, saved, node.parents, node.params)
             if all(part is g or is_finite(part) for part in parts):

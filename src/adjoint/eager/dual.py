@@ -14,9 +14,9 @@ import numpy as np
 
 from ..core.bind import Trace, Traced, bind, have_numbers, numbers, unwrap_fresh
 from ..core.floating import quiet, tell
-from ..core.op import Constant, Elementwise, Op, Structured
+from ..core.op import Constant, Elementwise, Op, Opaque, Structured
 from ..core.types import Shape, Value, shape_of
-from ..derive import doubted, for_finite_numbers, has_zeros, product_of_tangents, push, split
+from ..derive import doubted, for_finite_numbers, has_zeros, is_declared, product_of_tangents, push, split, watched
 from ..ops.broadcast import fit_tangent, where
 from ..ops.elementwise import (
     PRODUCTS,
@@ -36,6 +36,7 @@ from .origin import zeros_of_mask
 from .overflow import is_silent, is_silent_loop
 from .reach import either, reached
 from .repeated import RetreatError, rates
+from .rules import push_masked
 
 
 class Dual(Trace):
@@ -84,16 +85,24 @@ class Dual(Trace):
             if self.marks or numbers(y[0] if op.many else y) is None:
                 t = self.write(op, y, primals, tangents, params)
             else:
-                asks = self.retreats and isinstance(op, Elementwise)
-                t = push(
-                    op, y, primals, tangents, params, functools.partial(self.product, op, primals, tangents) if asks else None
-                )
+                t = self.push(op, y, primals, tangents, params)
         self.overflowed = overflowed  # a tangent that overflows is infinite, and no other number
         if t is None:
             return y
         if op.many:
             return tuple(p if d is None else Traced(self, p, d) for p, d in zip(y, t, strict=True))
         return Traced(self, y, t)
+
+    def push(self, op: Op, y: Any, xs: Sequence[Value], ts: Sequence[Value | None], params: dict[str, Any]) -> Any:
+        """The tangent of the result, of numbers."""
+        if not self.retreats or not isinstance(op, (Elementwise, Opaque)):
+            return push(op, y, xs, ts, params)
+        if isinstance(op, Elementwise):
+            return push(op, y, xs, ts, params, functools.partial(self.product, op, xs, ts))
+        t, met = watched(lambda: push(op, y, xs, ts, params))
+        if met and is_declared(op):
+            raise RetreatError(self)
+        return t
 
     def with_value(self, x: Traced, value: Value) -> Traced:
         if id(x.value) in self.computed:
@@ -123,7 +132,8 @@ class Dual(Trace):
         elif op in PRODUCTS:
             t, mask = _write_product(op, y, xs, ts, live)
         else:
-            t = push(op, y, xs, ts, params)
+            is_rule = isinstance(op, Opaque) and is_declared(op)
+            t = push_masked(op, y, xs, ts, live, params) if is_rule else push(op, y, xs, ts, params)
             mask = None if t is None else reached(op, y, xs, live, params)
         for part, its_mask in zip(t, mask, strict=True) if op.many and t is not None else [(t, mask)]:
             if part is not None:

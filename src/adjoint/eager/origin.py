@@ -96,6 +96,25 @@ class Origin:
         live = self.live
         return live if live is None or np.ndim(live) == ndim_of(g) else _batched_like(live, g)
 
+    def masks(self, gs: Sequence[Value | None]) -> list[Any]:
+        """The masks of the cotangents, as a `Pull` takes them."""
+        has_numbers = all(g is None or numbers(g) is not None for g in gs)
+        found = []
+        for g, origin in zip(gs, self._each(len(gs)), strict=True):
+            mask = None
+            if g is not None and origin is not None:
+                mask = origin.live if has_numbers else origin.mask
+                if mask is None:
+                    mask = True if has_numbers else None
+                elif mask is not True and not isinstance(mask, Traced) and np.ndim(mask) > ndim_of(g):
+                    mask = _batched_like(mask, g)
+            found.append(mask)
+        return found
+
+    def _each(self, count: int) -> Sequence[Origin | None]:
+        """The origins of the results of a node, by number."""
+        return [self]
+
     def _find_live(self) -> Any:
         above, saved = self.above, self.saved
         assert above is not None
@@ -128,7 +147,8 @@ class Origin:
         weights = weights if live is None else weights * live
         if isinstance(op, Multilinear):
             known = [_positive(x, k - 1 in plan.wanted) for k, x in enumerate(known)]
-        sent = plan.quick(weights, tuple(known), self.parents, self.params)[i]
+        send = plan.pull if isinstance(op, Opaque) else plan.quick
+        sent = send(weights, tuple(known), self.parents, self.params)[i]
         return None if sent is None else _or_none(np.not_equal(sent, 0))
 
     def _find_mask(self) -> Any:
@@ -182,7 +202,8 @@ class Origin:
             return self.plan.quick(marks, tuple(saved), bools, self.params)[self.index]
         weights = self._weights()
         weights = weights if above is True else where(broadcast_to(above, shape=self.shape), weights, 0.0)
-        sent = self.plan.quick(weights, tuple(saved), self.parents, self.params)[self.index]
+        send = self.plan.pull if isinstance(self.op, Opaque) else self.plan.quick
+        sent = send(weights, tuple(saved), self.parents, self.params)[self.index]
         return None if sent is None else not_equal(sent, 0)
 
     def _weights(self) -> Any:
@@ -264,20 +285,8 @@ class Several(Origin):
         super().__init__(None)
         self.each: dict[int, Origin] = {}
 
-    def masks(self, gs: Sequence[Value | None]) -> list[Any]:
-        """The masks of the cotangents, as a `Pull` takes them."""
-        has_numbers = all(g is None or numbers(g) is not None for g in gs)
-        found = []
-        for i, g in enumerate(gs):
-            mask = None
-            if g is not None and i in self.each:
-                mask = self.each[i].live if has_numbers else self.each[i].mask
-                if mask is None:
-                    mask = True if has_numbers else None
-                elif mask is not True and not isinstance(mask, Traced) and np.ndim(mask) > ndim_of(g):
-                    mask = _batched_like(mask, g)
-            found.append(mask)
-        return found
+    def _each(self, count: int) -> Sequence[Origin | None]:
+        return [self.each.get(i) for i in range(count)]
 
 
 class Joint(Origin):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,18 @@ def is_finite(g: Value | None) -> bool:
 
 _LARGE = 1 << 16  # elements of an array worth a look at its strides
 
+#: Of the rule of an opaque op that runs on numbers: a list with an entry for each product in which a zero that is given won over
+#: an infinity or nan (eager/rules.py).
+zero_won: ContextVar[list[bool] | None] = ContextVar("adjoint_zero_won", default=None)
+
+
+def _note(g: Any, r: Any) -> Any:
+    """Where g is zero, and note whether it met an infinity or nan."""
+    zero, met = np.equal(g, 0), zero_won.get()
+    if met is not None and np.any(zero & np.isnan(r)):
+        met.append(True)
+    return zero
+
 
 def _strong_mul(g: Any, p: Any) -> Any:
     """g·p, and exactly 0 wherever g is exactly 0, even if p is infinite or nan.
@@ -49,13 +62,16 @@ def _strong_mul(g: Any, p: Any) -> Any:
     if type(g) is np.ndarray and g.size > _LARGE and not any(g.strides) and type(p) in (float, np.float64, np.float32):
         return np.broadcast_to(_strong_mul(g[(slice(1),) * g.ndim], p), g.shape)
     r = g * p
-    return r if is_finite(r) else np.where(np.equal(g, 0), np.zeros((), r.dtype), r)[()]
+    return r if is_finite(r) else np.where(_note(g, r), np.zeros((), r.dtype), r)[()]
 
 
 def _strong_mul_either(a: Any, b: Any) -> Any:
     """a·b, and exactly 0 wherever either is exactly 0."""
     r = a * b
-    return r if is_finite(r) else np.where(np.equal(a, 0) | np.equal(b, 0), np.zeros((), r.dtype), r)[()]
+    if is_finite(r):
+        return r
+    ended = np.equal(b, 0)
+    return np.where(ended | _note(a, np.where(ended, 0.0, r)), np.zeros((), r.dtype), r)[()]
 
 
 def product_of_live(g: Value, p: Value, masked: Value) -> Value:

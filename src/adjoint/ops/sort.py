@@ -15,7 +15,7 @@ from ..core.op import case
 from ..core.types import Shape, Value, shape_of
 from .broadcast import broadcast_to, moveaxis, sum_, where
 from .declare import constant, linear, opaque
-from .elementwise import equal, isinf, logical_and, not_equal, stop_gradient, strong_mul
+from .elementwise import equal, isinf, logical_and, not_equal, stop_gradient, strong_mul_either
 from .index import getitem
 from .reduce import argsort, equal_weights
 from .shape import all_batched, concatenate, stack
@@ -172,7 +172,7 @@ def _order_weights(x: Value, y: Value, i: int, axis: int) -> Value:
 
 
 def _order_jvp(ts: Any, y: Value, x: Value, *, kth: tuple[int, ...], axis: int) -> Value:
-    parts = [sum_(strong_mul(ts[0], _order_weights(x, y, i, axis)), axis=(axis,), keepdims=True) for i in range(len(kth))]
+    parts = [sum_(strong_mul_either(ts[0], _order_weights(x, y, i, axis)), axis=(axis,), keepdims=True) for i in range(len(kth))]
     return concatenate(*parts, axis=axis)
 
 
@@ -180,7 +180,7 @@ def _order_vjp(g: Value, y: Value, x: Value, *, kth: tuple[int, ...], axis: int)
     total = None
     for i in range(len(kth)):
         own = broadcast_to(getitem(g, spec=(slice(None),) * axis + (slice(i, i + 1),)), shape=shape_of(x))
-        part = strong_mul(own, _order_weights(x, y, i, axis))
+        part = strong_mul_either(own, _order_weights(x, y, i, axis))
         total = part if total is None else total + part
     return (total,)
 

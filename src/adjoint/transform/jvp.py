@@ -80,7 +80,19 @@ def jvp(graph: Graph, flags: Flags, outputs: Flags | None = None, masked: bool =
 
 def dual_body(body: Graph, flags: Flags, outputs: Flags, consts: int, carries: int, masked: bool = False) -> Graph:
     """The body of a loop on dual numbers, with tangents (and masks) behind the values of their kind: consts, carries, rows."""
+    return _dual_body(body, flags, outputs, consts, carries, masked, None)[0]
+
+
+def live_dual_body(body: Graph, flags: Flags, outputs: Flags, consts: int, carries: int) -> tuple[Graph, bool]:
+    """The body for tangents that are live throughout, with ordinary products, and whether those that come back are live too."""
+    return _dual_body(body, flags, outputs, consts, carries, False, True)
+
+
+def _dual_body(
+    body: Graph, flags: Flags, outputs: Flags, consts: int, carries: int, masked: bool, live: bool | None
+) -> tuple[Graph, bool]:
     groups = parts(range(len(flags)), consts, carries)
+    stays = []
 
     def iteration(values: list[Value]) -> list[Value]:
         rest = iter(values)
@@ -90,17 +102,18 @@ def dual_body(body: Graph, flags: Flags, outputs: Flags, consts: int, carries: i
         for group in groups:
             primals += [next(rest) for _ in group]
             tangents += [next(rest) if flags[i] else None for i in group]
-            masks += [next(rest) if masked and flags[i] else None for i in group]
-        ys, ts, live = push(body, primals, tangents, masks if masked else None)
+            masks += [next(rest) if masked and flags[i] else live for i in group]
+        ys, ts, found = push(body, primals, tangents, masks if masked or live else None)
+        stays.append(all(mask is True for mask, flag in zip(found, outputs, strict=True) if flag))
         count = sum(outputs[:carries])
         carried, stacked = parts(filled(body, ts, outputs), count)
-        carried_masks, stacked_masks = parts(arrays(body, live, outputs) if masked else [], count)
+        carried_masks, stacked_masks = parts(arrays(body, found, outputs) if masked else [], count)
         return [*ys[:carries], *carried, *carried_masks, *ys[carries:], *stacked, *stacked_masks]
 
-    def make() -> Graph:
+    def make() -> tuple[Graph, bool]:
         inputs: Named = []
         for group in groups:
             inputs += [*named(body, group), *with_masks(named(body, [i for i in group if flags[i]], "d_"), masked)]
-        return build(f"jvp_{body.name}", inputs, iteration)
+        return build(f"jvp_{body.name}", inputs, iteration), all(stays)
 
-    return once(body, ("dual", flags, outputs, consts, carries, masked), make)
+    return once(body, ("dual", flags, outputs, consts, carries, masked, live), make)

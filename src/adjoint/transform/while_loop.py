@@ -19,13 +19,14 @@ import numpy as np
 
 from ..core.op import Case, LateCases, Pull, case
 from ..core.types import Type, Value, dtype_of, shape_of
+from ..eager.dual import both
 from ..ir.graph import Graph
 from ..ops.broadcast import reshape, where, zeros_of
 from ..ops.control import Checkpoint, while_, while_vjp
 from ..ops.elementwise import less, logical_or
 from ..ops.reduce import any_, max_
 from .build import Flags, build, chosen, closed, depends, halved, named, once, parsed, parts, places, reach, spread
-from .jvp import dual_body, with_masks
+from .jvp import dual_body, live_dual_body, with_masks
 from .vjp import all_live, full, known_masks, mask_type, pullback, pullback_of
 from .vmap import batch_size, repeated, run, vmap, with_axis
 
@@ -37,30 +38,43 @@ COUNT = Type((), np.dtype(np.int64))
 
 
 class _Dual:
-    """A loop on dual numbers: its body takes consts, their tangents, carries, their tangents; masks behind these, if `masked`."""
+    """A loop on dual numbers: its body takes consts, their tangents, carries, their tangents; masks behind these, if `masked`.
 
-    def __init__(self, body: Graph, consts: int, flags: Sequence[bool], masked: bool = False) -> None:
-        self.masked, self.consts, self.count = masked, consts, len(body.input_types) - consts
-        self.flags, self.active = closed(tuple(flags), consts, self.count, lambda f: reach(body, f))
-        self.body = dual_body(body, self.flags, self.active, consts, self.count, masked)
+    It is not if every tangent is live and stays so. Without `masks` at all, the zeros of tangents count as those of a mask.
+    """
+
+    def __init__(self, body: Graph, consts: int, ts: Sequence[Value | None], masks: Sequence[Any] | None) -> None:
+        self.consts, self.count = consts, len(body.input_types) - consts
+        self.flags, self.active = closed([t is not None for t in ts], consts, self.count, lambda f: reach(body, f))
+        self.ts, self.masks = ts, masks or ()
+        parameters = body, self.flags, self.active, consts, self.count
+        self.body, is_live = live_dual_body(*parameters)
+        self.masked = masks is not None and not (is_live and all_live(chosen(ts, self.flags), chosen(masks, self.flags)))
+        if self.masked or masks is None:
+            self.body = dual_body(*parameters, self.masked)
 
     @property
     def all_consts(self) -> int:
         return self.consts + (2 if self.masked else 1) * sum(self.flags[: self.consts])
 
-    def joined(
-        self, xs: Sequence[Value], ts: Sequence[Value | None], masks: Sequence[Any] = ()
-    ) -> tuple[list[Value], list[Value]]:
-        """Consts and carries of this loop from those of the plain one, their tangents and the masks of these."""
+    def joined(self, xs: Sequence[Value]) -> tuple[list[Value], list[Value]]:
+        """Consts and carries of this loop from those of the plain one."""
         types = list(map(Type.of, xs))
-        rows = [list(xs), [zeros_of(t) if d is None else d for t, d in zip(types, ts, strict=True)]]
+        rows = [list(xs), [zeros_of(t) if d is None else d for t, d in zip(types, self.ts, strict=True)]]
         if self.masked:
-            rows.append([full(mask, t) for t, mask in zip(types, masks, strict=True)])
+            known = known_masks(self.ts, self.masks)
+            rows.append([full(d is not None and mask, t) for t, d, mask in zip(types, self.ts, known, strict=True)])
         every = [True] * len(xs)
         joined = []
         for part in (slice(self.consts), slice(self.consts, None)):
             joined.append([x for n, row in enumerate(rows) for x in chosen(row[part], (self.flags if n else every)[part])])
         return joined[0], joined[1]
+
+
+    def results(self, ends: Sequence[Value]) -> tuple[list[Value], list[Value | None], list[Any]]:
+        """The carries of the plain loop, their tangents, and the masks of these."""
+        ys, tangents, live = parts(ends, self.count, sum(self.active))
+        return ys, spread(tangents, self.active), spread(live if self.masked else [True] * len(tangents), self.active)
 
 
 # -- while ------------------------------------------------------------------------------------------------------
@@ -75,16 +89,14 @@ def _with_extra(cond: Graph, extra: Sequence[tuple[str, Type]]) -> Graph:
 
 def _while_jvp(xs: Sequence[Value], ts: Sequence[Value | None], params: Params, masks: Sequence[Any] | None = None) -> Any:
     cond, body, asked = params["cond"], params["body"], params["cond_consts"]
-    masked = masks is not None
-    dual = _Dual(body, params["body_consts"], [t is not None for t in ts[asked:]], masked)
-    extra = with_masks(named(body, places(dual.active, dual.consts), "d_"), masked)
+    dual = _Dual(body, params["body_consts"], ts[asked:], None if masks is None else masks[asked:])
+    extra = with_masks(named(body, places(dual.active, dual.consts), "d_"), dual.masked)
     test = once(cond, ("extra", tuple(extra)), lambda: _with_extra(cond, extra))
-    consts, carries = dual.joined(xs[asked:], ts[asked:], masks[asked:] if masks is not None else ())
+    consts, carries = dual.joined(xs[asked:])
     more = dict(params, cond=test, body=dual.body, body_consts=dual.all_consts)
     results = while_(*xs[:asked], *consts, *carries, **more)
-    ys, tangents, live = parts(results, dual.count, sum(dual.active))
-    found = ys, spread(tangents, dual.active)
-    return (*found, spread(live, dual.active)) if masked else found
+    ys, tangents, live = dual.results(results)
+    return (ys, tangents) if masks is None else (ys, tangents, live)
 
 
 def _counted(body: Graph) -> Graph:
@@ -252,21 +264,27 @@ def _split_masks(xs: Sequence[Any], params: Params, masks: int) -> tuple[Any, li
     return count, values[: len(values) - masks], gs[: len(gs) - masks]
 
 
-def _while_vjp_jvp(xs: Sequence[Value], ts: Sequence[Value | None], params: Params) -> tuple[Sequence[Value], list[Value | None]]:
-    plain, masks = _without_masks(params)
-    none: list[Value | None] = [None] * masks
+def _while_vjp_jvp(xs: Sequence[Value], ts: Sequence[Value | None], params: Params, masks: Sequence[Any] | None = None) -> Any:
+    plain, count_masks = _without_masks(params)
     results = while_vjp(*xs, **params)
-    count, values, gs = _split(xs, params)
-    _, tangents, hs = _split(ts, params)
+    (count, values, gs), (_, tangents, hs) = (_split_masks(each, params, count_masks) for each in (xs, ts))
+    live = _state_masks(xs, plain, count_masks)
+    of_values = None
+    if masks is not None:
+        _, of_values, of_hs = _split_masks(masks, params, count_masks)
+        live_hs = [h is not None and both(a, b) for h, a, b in zip(hs, live, known_masks(hs, of_hs), strict=True)]
+    else:
+        live_hs = live
+    wanted = plain["wanted"]
     if all(t is None for t in tangents):  # linear in the cotangents
-        moved = [g if dtype_of(g).kind == "b" else zeros_of(Type.of(g)) if h is None else h for g, h in zip(gs, hs, strict=True)]
-        return results, [*while_vjp(count, *values, *moved, **params)[: len(results) - masks], *none]
-    (count, values, gs), (_, tangents, hs) = (_split_masks(each, params, masks) for each in (xs, ts))
-    step, wanted, consts = plain["step"], plain["wanted"], plain["consts"]
-    dual = _Dual(step, consts, [t is not None for t in tangents])
-    live = _state_masks(xs, plain, masks)
-    by_values = spread(hs, wanted[consts:])
-    return results, [*_dual_pulled_back(dual, count, values, tangents, wanted, by_values, gs, live, plain), *none]
+        state = wanted[plain["consts"] :]
+        operands = count, values, wanted, spread(hs, state), params["checkpoint"], spread(live_hs, state)
+        found, known = _pulled_back(plain["step"], plain["consts"], *operands)
+    else:
+        dual = _Dual(plain["step"], plain["consts"], tangents, of_values)
+        found, known = _dual_pulled_back(dual, count, values, wanted, (hs, live_hs), (gs, live), plain)
+    pushed = [*found, *[None] * count_masks]
+    return (results, pushed) if masks is None else (results, pushed, [*(known or ()), *[False] * count_masks])
 
 
 def _state_masks(xs: Sequence[Value], plain: Params, masks: int) -> Sequence[Any]:
@@ -275,34 +293,24 @@ def _state_masks(xs: Sequence[Value], plain: Params, masks: int) -> Sequence[Any
     return xs[len(xs) - masks :][:active] if masks else [True] * active
 
 
-def _dual_pulled_back(
-    dual: _Dual,
-    count: Value,
-    values: Sequence[Value],
-    tangents: Sequence[Value | None],
-    wanted: Sequence[bool],
-    by_values: Sequence[Value | None],
-    gs: Sequence[Value],
-    masks: Sequence[Any],
-    params: Params,
-) -> list[Value]:
-    """The pullback through the loop on dual numbers by its values, from cotangents of its values and of its tangents.
+Marked = tuple[Sequence[Value | None], Sequence[Any]]  # cotangents, and their masks
 
-    Those of the values are tangents of the `gs`, which are those of the tangents: the same elements are live.
-    """
-    consts, carries = dual.joined(values, tangents)
-    live = spread(masks, params["wanted"][dual.consts :])
-    by_tangents = chosen(spread(gs, params["wanted"][dual.consts :]), dual.active)
-    none = [False] * len(dual.flags)
-    flags = [
-        *wanted[: dual.consts],
-        *chosen(none[: dual.consts], dual.flags[: dual.consts]),
-        *wanted[dual.consts :],
-        *chosen(none[dual.consts :], dual.active),
-    ]
-    cotangents, known = [*by_values, *by_tangents], [*live, *chosen(live, dual.active)]
+
+def _dual_pulled_back(
+    dual: _Dual, count: Value, values: Sequence[Value], wanted: Sequence[bool], by_values: Marked, by_tangents: Marked, params: Params
+) -> tuple[list[Value], list[Any] | None]:
+    """The pullback through the loop on dual numbers by its values, from cotangents of its values and of its tangents."""
+    consts, carries = dual.joined(values)
+    state = params["wanted"][dual.consts :]
+    flags: list[bool] = []
+    for part in (slice(dual.consts), slice(dual.consts, None)):
+        flags += [*wanted[part], *[False] * ((2 if dual.masked else 1) * sum(dual.flags[part]))]
+    cotangents, known = (
+        [*spread(a, state), *chosen(spread(b, state), dual.active), *[None] * (sum(dual.active) if dual.masked else 0)]
+        for a, b in zip(by_values, by_tangents, strict=True)
+    )
     operands = [*consts, *carries]
-    return _pulled_back(dual.body, dual.all_consts, count, operands, flags, cotangents, params["checkpoint"], known)[0]
+    return _pulled_back(dual.body, dual.all_consts, count, operands, flags, cotangents, params["checkpoint"], known)
 
 
 def _while_vjp_reverse(xs: Sequence[Value], wanted: Flags, params: Params) -> tuple[Sequence[Value], Any, Any]:
@@ -311,23 +319,28 @@ def _while_vjp_reverse(xs: Sequence[Value], wanted: Flags, params: Params) -> tu
     _, by_value, by_cotangent = _split_masks(wanted, params, masks)
     results = while_vjp(*xs, **params)
 
-    def pull(us: Sequence[Value | None], residuals: Sequence[Value]) -> list[Value]:
+    def pull(us: Sequence[Value | None], residuals: Sequence[Value], of_us: Any) -> tuple[list[Value], Any]:
         count, values, gs = _split_masks(residuals, params, masks)
-        tangents = spread(us[: len(us) - masks], plain["wanted"])
-        dual = _Dual(step, consts, [t is not None for t in tangents])
+        given = len(us) - masks
+        known = [u is not None for u in us] if of_us is None else known_masks(us, of_us)
+        dual = _Dual(step, consts, spread(us[:given], plain["wanted"]), spread(known[:given], plain["wanted"]))
         found: list[Value] = []
+        marks: list[Any] = []
         if any(by_value):
-            nothing: list[Value | None] = [None] * dual.count
-            live = _state_masks(residuals, plain, masks)
-            found += _dual_pulled_back(dual, count, values, tangents, by_value, nothing, gs, live, plain)
+            nothing: Marked = [None] * len(gs), [False] * len(gs)
+            of_gs = gs, _state_masks(residuals, plain, masks)
+            pulled, live = _dual_pulled_back(dual, count, values, by_value, nothing, of_gs, plain)
+            found, marks = [*found, *pulled], [*marks, *(live or ())]
         if any(by_cotangent):
-            ends = _repeat(dual.body, dual.all_consts, count, *dual.joined(values, tangents))
-            pushed = spread(ends[dual.count :], dual.active)
+            _, pushed, live = dual.results(_repeat(dual.body, dual.all_consts, count, *dual.joined(values)))
             filled = [zeros_of(t) if p is None else p for p, t in zip(pushed, step.output_types, strict=True)]
-            found += chosen(chosen(filled, active), by_cotangent)
-        return found
+            of_filled = [p is not None and mask for p, mask in zip(pushed, live, strict=True)]
+            found, marks = (
+                [*each, *chosen(chosen(more, active), by_cotangent)] for each, more in ((found, filled), (marks, of_filled))
+            )
+        return found, None if of_us is None else marks
 
-    return results, list(xs), pull
+    return results, list(xs), Pull(pull)
 
 
 def _repeat(body: Graph, consts: int, count: Value, fixed: Sequence[Value], carries: Sequence[Value]) -> Sequence[Value]:
@@ -388,7 +401,7 @@ def _limited(step: Graph, consts: int) -> Graph:
 
 
 while_.jvp, while_.vjp, while_.batch = _while_jvp, _while_reverse, _while_batch
-while_.masks_tangents = True
+while_.masks_tangents = while_vjp.masks_tangents = True
 while_vjp.jvp, while_vjp.vjp, while_vjp.batch = _while_vjp_jvp, _while_vjp_reverse, _while_vjp_batch
 
 
