@@ -294,11 +294,16 @@ SINGULAR = {
     "exp": lambda v: of("exp", -1 / v**2),
     "softplus": lambda v: of("log", 1 + of("exp", v)),
     "fourth power": lambda v: v * v * v * v,
+    "power 1.5": lambda v: of("sqrt", v) * v,
+    "tail": lambda v: of("exp", -of("exp", v)),
 }
 MASKING = {
     "where": lambda v, x, w: np.where(x > 0.5, v, 0.0),
     "where not": lambda v, x, w: np.where(x > 0.5, 2.0, v),
     "maximum": lambda v, x, w: np.maximum(v, 0.3),
+    "maximum of a root": lambda v, x, w: np.maximum(of("sqrt", v - 1), 0.3),
+    "minimum by a factor": lambda v, x, w: v * np.minimum(of("log", v), w[0]),
+    "clip": lambda v, x, w: np.clip(v * v[::-1], -2.0, v),
     "mask": lambda v, x, w: v * np.array([1.0, 0.0, 1.0]),
     "mask by hand": lambda v, x, w: v * (x > 0.5),
     "constant matrix": lambda v, x, w: WEIGHTS @ v,
@@ -313,6 +318,13 @@ MASKING = {
     "max": lambda v, x, w: np.max(v) * np.array([1.0, 2.0, 0.0]),
     "norm": lambda v, x, w: v * np.linalg.norm(v),
     "prod": lambda v, x, w: v + np.prod(v),
+    "prod alone": lambda v, x, w: np.prod(v) * np.array([1.0, 0.0, 2.0]),
+    "prod of rows": lambda v, x, w: np.prod(v[:, None] * np.ones((1, 2)), axis=1),
+    "cumprod": lambda v, x, w: np.cumprod(v),
+    "first of cumprod": lambda v, x, w: np.where(x > 0.5, np.cumprod(v), v),
+    "det": lambda v, x, w: v * (np.prod(3 * v) if is_wide(v) else np.linalg.det(np.diag(3 * v))),
+    "norm alone": lambda v, x, w: np.linalg.norm(v * np.ones((2, SIZE)), axis=0),
+    "median": lambda v, x, w: v[::-1] * np.sort(v)[1],
     "solve": lambda v, x, w: INVERSE @ v if is_wide(v) else np.linalg.solve(WEIGHTS, v),
     "inverse": lambda v, x, w: FIRST / (3 + v) if is_wide(v) else np.linalg.inv(np.diag(v) + 3 * np.eye(SIZE))[0],
 }
@@ -396,6 +408,64 @@ def check_masks(seed):
             COUNTS["masks: finite", bool(np.isfinite(g).all()), bool(np.isfinite(expected).all())] += 1
         k = rng.randrange(SIZE)
         check_pushed(f, program, names, x, w, k, expected[k], allowed[k])
+        check_second(f, program, names, x, w, k, rng)
+
+
+SECOND = {
+    "reverse over reverse": lambda f: lambda x, w, v: ad.grad(lambda x: np.sum(v * ad.grad(f)(x, w)))(x),
+    "forward over reverse": lambda f: lambda x, w, v: ad.jvp(lambda x: ad.grad(f)(x, w), (x,), (v,))[1],
+    "reverse over forward": lambda f: lambda x, w, v: ad.grad(lambda x: ad.jvp(lambda x: f(x, w), (x,), (v,))[1])(x),
+}
+
+
+def check_second(f, program, names, x, w, k, rng):
+    """A row of the Hessian, in one of the forms of each loop: that of a plain tape, the limit of differences, or nan."""
+    seed = np.eye(SIZE)[k]
+    forms = {name: run(f(python_loop)) for name, run in SECOND.items()}
+    try:
+        expected = forms.pop("reverse over reverse")(x, w, seed)
+    except np.linalg.LinAlgError:  # a singular matrix, or one of an overflow
+        return
+    is_looped = any("times" in name for name in names)
+    for loop in (python_loop, *((for_loop, while_loop, while_loop) if is_looped else ())):
+        name = rng.choice(list(SECOND))
+        forms[f"{name} {loop.__name__}"] = run = SECOND[name](f(loop))
+        forms[f"compiled {name} {loop.__name__}"] = ad.jit(run)
+    sure = 1e-9 * np.abs(expected) + 1e-9
+    near = [forms["forward over reverse"](x * r, w * r, seed) for r in (1 + 2**-50, 1 - 2**-50)]
+    sure += sum(np.where(np.isfinite(expected), 1e3 * np.abs(row - expected), 0.0) for row in near)
+    for name, run in forms.items():
+        try:
+            row = run(x, w, seed)
+        except np.linalg.LinAlgError:  # of a matrix that only this form factors
+            continue
+        wrong = np.isfinite(row) & ~(np.abs(row - expected) <= sure) & ~np.isnan(sure)
+        for j in np.flatnonzero(wrong):
+            found = second_slope(program, x, w, k, j) if np.isnan(expected[j]) else expected[j]
+            assert found is None or np.isclose(row[j], found, rtol=1e-6, atol=1e-9), (name, names, x, w, k, row, expected, found)
+        COUNTS[f"{name}: finite", bool(np.isfinite(row).all()), bool(np.isfinite(expected).all())] += 1
+
+
+def second_slope(program, x, w, k, j):
+    """The limit of second differences of a program along two elements; None if there is none, or it cannot be computed."""
+    w = np.array([[mp.mpf(float(a)) for a in row] for row in w], object)
+
+    def value(at, one, other):
+        v = np.array([mp.mpf(float(a)) for a in at], object)
+        v[k] += one
+        v[j] += other
+        return np.sum(program(v, x, w, python_loop))
+
+    def slope(at, h):
+        return sum(a * b * value(at, a * h, b * h) for a in (1, -1) for b in (1, -1)) / (4 * h * h)
+
+    with mp.workdps(2500):
+        try:
+            found = [slope(at, h) for at in (x, x * (1 + 2**-52)) for h in (STEP, STEP / 1000)]
+        except (UnknownError, ZeroDivisionError):
+            return None
+        agree = all(abs(s - found[0]) <= 1e-6 * abs(found[0]) + 1e-9 for s in found)
+        return float(found[0]) if agree else None
 
 
 STEP = mp.mpf(10) ** -400
@@ -442,11 +512,11 @@ def check_pushed(f, program, names, x, w, k, expected, allowed):
 
 
 def _is_singular(run, x, w):
+    """Whether a gradient raises, or shows that it is none; compiled code does not compute what a mask ends."""
     try:
-        run(x, w)
+        return not np.isfinite(run(x, w)).all()
     except np.linalg.LinAlgError:
         return True
-    return False
 
 
 def wide_gradient(f, x, w):
