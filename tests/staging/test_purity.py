@@ -1,7 +1,13 @@
 """Impure functions are refused with the user's line; pure functions that look similar are not."""
 
+import array
+import collections
 import decimal
+import functools
+import io
+import logging
 import os
+import queue
 import random
 import secrets
 import subprocess
@@ -9,8 +15,11 @@ import sys
 import tempfile
 import threading
 import time
+import types
 import uuid
 import warnings
+import weakref
+from logging import getLogger
 from pathlib import Path
 
 import numpy as np
@@ -355,8 +364,45 @@ STATE = {
     "decimal": (lambda p: float(decimal.getcontext().prec), lambda p: setattr(decimal.getcontext(), "prec", 30)),
     "an event": (lambda p: float(EVENT.is_set()), lambda p: EVENT.set()),
     "print options": (lambda p: float(np.get_printoptions()["precision"]), lambda p: np.set_printoptions(precision=5)),
+    "decimal numbers": (lambda p: float(decimal.Decimal(1) / 3), lambda p: setattr(decimal.getcontext(), "prec", 3)),
+    "a decimal number": (lambda p: float(ONE / 3), lambda p: setattr(decimal.getcontext(), "prec", 4)),
+    "a lock": (lambda p: float(LOCK.locked()), lambda p: LOCK.acquire()),
+    "a lock that is tried": (lambda p: float(LOCK.acquire(blocking=False)), lambda p: None),
+    "a lock of a thread": (lambda p: float(RECURSIVE._is_owned()), lambda p: RECURSIVE.acquire()),
+    "a semaphore": (lambda p: float(SEMAPHORE._value), lambda p: SEMAPHORE.acquire()),
+    "the level of a logger": (lambda p: float(LOGGER.level), lambda p: LOGGER.setLevel(17)),
+    "whether it logs": (lambda p: float(LOGGER.isEnabledFor(11)), lambda p: LOGGER.setLevel(11)),
+    "a logger by name": (lambda p: float(logging.getLogger("test_purity").level), lambda p: LOGGER.setLevel(18)),
+    "a logger by a function": (lambda p: float(getLogger("test_purity").getEffectiveLevel()), lambda p: LOGGER.setLevel(19)),
+    "the length of globals": (lambda p: float(len(globals())), lambda p: globals().update({p: p})),
+    "all globals": (lambda p: float(sum(1 for _ in globals())), lambda p: globals().update({p: p})),
+    "a global by name": (lambda p: float(globals().get(p, 2.0)), lambda p: globals().update({p: 5.0})),
+    "filters of warnings": (
+        lambda p: float(len(warnings.filters)),
+        lambda p: warnings.simplefilter("ignore", BytesWarning, append=True),
+    ),
+    "a memo": (lambda p: float(remembered.cache_info().misses), lambda p: remembered(p)),
+    "the id of a list": (lambda p: float(id(SOME)), lambda p: globals().update(SOME=[1.0])),
+    "the size of buffers": (lambda p: float(np.getbufsize()), lambda p: np.setbufsize(np.getbufsize() + 1024)),
+    "a queue": (lambda p: float(QUEUE.qsize()), lambda p: QUEUE.put(1)),
+    "a deque": (lambda p: float(len(DEQUE)), lambda p: DEQUE.append(1)),
+    "an array": (lambda p: float(ARRAY[0]), lambda p: ARRAY.insert(0, 7.0)),
+    "a view of keys": (lambda p: float(len(VIEW)), lambda p: ENTRIES.update({p: 1})),
+    "a weak reference": (lambda p: float(WEAK() is None), lambda p: HELD.clear()),
+    "attributes": (lambda p: float(len(vars(SPACE))), lambda p: setattr(SPACE, p, 1)),
+    "text in memory": (lambda p: float(TEXT.tell()), lambda p: TEXT.write("more")),
 }
 EVENT = threading.Event()
+LOCK, RECURSIVE, SEMAPHORE = threading.Lock(), threading.RLock(), threading.Semaphore(5)
+LOGGER, ONE, SOME = logging.getLogger("test_purity"), decimal.Decimal(1), [1.0]
+QUEUE, DEQUE, ARRAY, TEXT = queue.Queue(), collections.deque([1]), array.array("d", [1.0]), io.StringIO()
+ENTRIES, SPACE, HELD = {"a": 1}, types.SimpleNamespace(v=1), [{1, 2}]
+VIEW, WEAK = ENTRIES.keys(), weakref.ref(HELD[0])
+
+
+@functools.lru_cache
+def remembered(p):
+    return p
 
 
 @pytest.mark.parametrize("name", STATE)
@@ -364,16 +410,21 @@ def test_state_of_the_process_is_not_baked_in(name, tmp_path, monkeypatch):
     ask, change = STATE[name]
     place = str(tmp_path / "new")
     monkeypatch.setattr(sys, "argv", list(sys.argv))
-    limit = sys.getrecursionlimit()
+    limit, buffers = sys.getrecursionlimit(), np.getbufsize()
     f = ad.jit(lambda x: x + ask(place))
     try:
         with decimal.localcontext(), np.printoptions(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             before = f(0.0)
-            assert before == ask(place)
+            assert before == ask(place) or name == "a lock that is tried"
             change(place)
-            assert f(0.0) == ask(place) != before
+            found = f(0.0)
+            assert found == ask(place) != before
     finally:
+        np.setbufsize(buffers)
+        globals().pop(place, None)
+        if LOCK.locked():
+            LOCK.release()
         sys.setrecursionlimit(limit)
         sys.modules.pop(place, None)
         EVENT.clear()
@@ -393,3 +444,24 @@ def test_the_running_thread_is_not_baked_in():
             other.join()
     assert all(a == b for a, b in found)
     assert len(found) == 3
+
+
+#: What is done for its effect alone, or gives the same at each call: such functions are compiled.
+EFFECTS = {
+    "with a lock": lambda x: [LOCK.__enter__(), LOCK.__exit__(None, None, None), 2 * x][-1],
+    "a lock": lambda x: [LOCK.acquire(), LOCK.release(), 2 * x][-1],
+    "a condition": lambda x: [CONDITION.acquire(), CONDITION.notify_all(), CONDITION.release(), 2 * x][-1],
+    "a logger": lambda x: [LOGGER.debug("called"), logging.getLogger("test_purity").info("called"), 2 * x][-1],
+    "a memo": lambda x: remembered(2.0) * x,
+    "a decimal number": lambda x: x * float(2 * ONE),
+    "a global by name": lambda x: x * globals().get("TWO", 1.0),
+    "the id of its own": lambda x: x * len({id(None), id(True)}),
+}
+CONDITION, TWO = threading.Condition(), 2.0
+
+
+@pytest.mark.parametrize("name", EFFECTS)
+def test_effects_without_a_result_are_compiled(name):
+    f = ad.jit(EFFECTS[name])
+    assert [f(1.0), f(3.0)] == [2.0, 6.0]
+    assert not f.eager

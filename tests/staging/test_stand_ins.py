@@ -1,11 +1,14 @@
 """What a staged function sees in place of the clock, the environment, threads and generators."""
 
 import datetime
+import functools
+import logging
 import os
 import random
 import sys
 import threading
 import time
+import warnings
 from contextvars import ContextVar
 
 import numpy as np
@@ -13,7 +16,7 @@ import pytest
 
 import adjoint as ad
 from adjoint.core.errors import UnsupportedError
-from adjoint.staging.stand_ins import Library, Refused, is_static, stand_in
+from adjoint.staging.stand_ins import Library, Partly, Refused, is_static, stand_in
 
 USES = {
     "a module's function": lambda: stand_in(time, "time").perf_counter(),
@@ -30,6 +33,12 @@ USES = {
     "a context variable": lambda: stand_in(ContextVar("v"), "v").get(),
     "an event": lambda: stand_in(threading.Event(), "event").is_set(),
     "the thread": lambda: stand_in(threading, "threading").get_ident(),
+    "a lock": lambda: stand_in(threading.Lock(), "lock").locked(),
+    "a lock that is tried": lambda: stand_in(threading.Lock(), "lock").acquire(False),
+    "the level of a logger": lambda: stand_in(logging.getLogger("x"), "log").level,
+    "a logger by name": lambda: stand_in(logging, "logging").getLogger("x").isEnabledFor(10),
+    "a memo": lambda: stand_in(functools.cache(len), "memo").cache_info(),
+    "filters": lambda: len(stand_in(warnings, "warnings").filters),
     "an attribute of an attribute": lambda: stand_in(os, "os").environ.get("HOME"),
 }
 
@@ -62,3 +71,16 @@ def test_static_objects_are_baked_in():
     assert is_static(event)
     assert stand_in(event, "event") is event
     assert ad.static(stand_in(os.environ, "environ")) is os.environ
+
+
+def test_what_is_used_for_its_effect():
+    lock, memo = threading.Lock(), functools.cache(abs)
+    seen = stand_in(lock, "lock")
+    assert isinstance(seen, Partly)
+    with seen:
+        assert lock.locked()
+    assert seen.acquire()
+    seen.release()
+    assert not lock.locked()
+    assert stand_in(memo, "memo")(-3) == 3
+    assert stand_in(logging.getLogger("x"), "log").name == "x"

@@ -11,6 +11,7 @@ list that is looked up at each call). Native code checks the same list (`compile
 from __future__ import annotations
 
 import builtins
+import decimal
 import operator
 import types
 from collections.abc import Iterator, Mapping, Sequence
@@ -162,6 +163,21 @@ class Lacks:
         except AttributeError:
             return True
         return False
+
+
+class DecimalContext:
+    """Whether decimal numbers are computed as they were: with the same precision, rounding and range, and the same errors."""
+
+    def __init__(self) -> None:
+        self.expected = self._now()
+
+    def __call__(self, value: Any) -> bool:
+        return self._now() == self.expected
+
+    @staticmethod
+    def _now() -> tuple[Any, ...]:
+        c = decimal.getcontext()
+        return c.prec, c.rounding, c.Emin, c.Emax, c.capitals, c.clamp, dict(c.traps)
 
 
 class Bound:

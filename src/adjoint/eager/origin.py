@@ -193,7 +193,7 @@ class Origin:
             if any(np.ndim(k) > ndim_of(x) for k, x in zip(known, saved, strict=True) if k is not None) or (
                 above is not True and np.ndim(above) > len(self.shape)
             ):
-                return None  # numbers of a batch
+                return True  # numbers of a batch: all count as live
             live = self._of_one(None if above is True else above, known)
             return True if live is None else live
         if self.op in MOVES:
@@ -249,13 +249,13 @@ class Given(Origin):
     def __init__(self, g: Value) -> None:
         super().__init__(None)
         known = numbers(g)
-        self.given = g if known is None else None
+        self.given = g if known is None or np.ndim(known) > ndim_of(g) else None  # or numbers of a batch
         self._live = None if known is None else _or_none(np.not_equal(known, 0))
         self._mask = _UNKNOWN
 
     def _find_mask(self) -> Any:
         if self.given is not None:
-            return not_equal(self.given, 0)
+            return True if self._live is None and numbers(self.given) is not None else not_equal(self.given, 0)
         return True if self._live is None else self._live
 
 

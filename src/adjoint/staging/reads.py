@@ -20,6 +20,7 @@ its names refer to must stay the same.
 from __future__ import annotations
 
 import copy
+import decimal
 import functools
 import io
 import threading
@@ -35,7 +36,7 @@ from ..core.bind import Traced
 from ..core.code import names_in, strings_in
 from ..core.errors import LABELLED, UnsupportedError
 from ..core.home import OWN, package_of
-from ..core.places import Check, Contents, Equal, Labelled, Load, Place, items_of
+from ..core.places import Check, Contents, DecimalContext, Equal, Labelled, Load, Place, items_of
 from ..device import gpu
 from ..device.arrays import gpu_of
 from ..eager.mutation import is_immutable
@@ -134,6 +135,8 @@ class Reads:
         if self.names & _ASKS_FOR_ATTRIBUTES:
             for f in [x for x in self.alive if isinstance(x, types.FunctionType) and id(x) in self._functions]:
                 self.note(At(Load.ATTRIBUTE, f, "__dict__", f"an attribute of {f.__name__}"), Check.LENGTH, (dict, len(vars(f))))
+        if "Decimal" in self.names:  # whose arithmetic rounds by the context
+            self.note(At(Load.FIXED, decimal, None, "the context of decimal numbers"), Check.TEST, DecimalContext())
         self.uncopied.finish()
         for name, unwritten in self.unwritten:
             if not unwritten():
@@ -207,12 +210,15 @@ class Reads:
         if gpu is not None:
             return self._array_on_gpu(value, at, gpu)
         if isinstance(value, types.FunctionType):
-            return self.fix(at, value, self._of_numpy(value) or self.hook(value))
+            replaced = stand_in(value, at.name)
+            return self.fix(at, value, replaced if replaced is not value else self._of_numpy(value) or self.hook(value))
         if isinstance(value, types.ModuleType):
             return self.fix(at, value, self._module(value))
         if isinstance(value, type):
             return self.fix(at, value, self._class(value))
         if isinstance(value, EQUAL):
+            if isinstance(value, decimal.Decimal):
+                self.names.add("Decimal")
             self.note(at, Check.EQUAL, value)
             return value
         if isinstance(value, (tuple, list, dict, set, deque, types.SimpleNamespace)):
@@ -282,6 +288,12 @@ class Reads:
         self.alive.append(value)
         self._found[id(value)] = place, seen
 
+    def id_of(self, x: Any, /) -> int:
+        """`id` of a value; not of an outside container, for which a copy stands."""
+        if isinstance(x, CONTAINERS) and any(seen is x for _, seen in self._found.values()):
+            raise self.refuse(f"asks for the id of an outside {type(x).__name__}; compare by `is`, or pass it as an argument")
+        return id(x)
+
     def _container(self, value: Any, at: At) -> Any:
         """A copy with its items replaced likewise. A long container of plain numbers is compared as a whole."""
         cls = type(value)
@@ -323,6 +335,8 @@ class Reads:
     def _object(self, value: Any, at: At) -> Any:
         """Anything else: watched if its class is written in Python, returned unchanged if immutable, or refused."""
         replaced = stand_in(value, at.name)
+        if type(value).__module__ == "functools" and hasattr(value, "__wrapped__"):  # a memo, whose function is not copied
+            self.uncopied.add(value.__wrapped__)
         if replaced is not value:
             return self.fix(at, value, replaced)
         if isinstance(value, types.MethodType):
@@ -343,9 +357,6 @@ class Reads:
         if isinstance(value, FIXED) and not (isinstance(value, io.IOBase) and value.readable()):
             return self.fix(at, value)
         if package_of(cls.__module__) in FIXED_MODULES or cls is object:
-            return self.fix(at, value)
-        if cls.__module__ == "functools" and hasattr(value, "__wrapped__"):  # a memo, whose function is not copied
-            self.uncopied.add(value.__wrapped__)
             return self.fix(at, value)
         if cls.__module__ in ("weakref", "_weakrefset") or any(c.__module__ == "_ctypes" for c in cls.__mro__):
             raise self.refuse(f"reads {at.name}, an outside {cls.__name__} whose changes cannot be detected; {advice(at.name)}")
@@ -472,6 +483,8 @@ class Reads:
 
     def _class(self, cls: type) -> Any:
         replaced = stand_in(cls, cls.__name__)
+        if issubclass(cls, decimal.Decimal):
+            self.names.add("Decimal")
         if replaced is cls:
             self.uncopied.add(cls)
         return replaced

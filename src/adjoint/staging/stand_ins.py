@@ -4,6 +4,7 @@ generator."""
 from __future__ import annotations
 
 import datetime
+import logging
 import os
 import sys
 import threading
@@ -13,7 +14,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from ..core.errors import UnsupportedError
-from ..core.home import OWN
+from ..core.home import OWN, package_of
 from .purity import GENERATORS, refused
 
 _CLOCK = (
@@ -38,10 +39,19 @@ _READS = {
     "signal": {"getsignal": "reads the state of the process"},
     "locale": {"getlocale localeconv setlocale getpreferredencoding": "reads the locale"},
     "decimal": {"getcontext": "reads the context of decimal numbers"},
-    "numpy": {"get_printoptions": "reads the print options"},
+    "numpy": {"get_printoptions": "reads the print options", "getbufsize": "reads the size of buffers"},
+    "warnings": {"filters": "reads the filters of warnings"},
+}
+#: What may be done with objects of a package that do not affect the result: nothing is read from them. Other attributes are refused.
+_EFFECTS = {
+    "logging": "debug info warning warn error exception critical fatal log name",
+    "threading": "acquire release notify notify_all",
+    "_thread": "acquire release",
+    "tqdm": "update set_description set_postfix set_postfix_str refresh write clear close display",
+    "functools": "__wrapped__ __name__ __doc__",
 }
 _IMPURE = {(module, name): what for module, parts in _READS.items() for names, what in parts.items() for name in names.split()}
-_STOOD_IN = frozenset({*_READS, "numpy.random", "random", "datetime", "_thread", f"{OWN}.numpy"})
+_STOOD_IN = frozenset({*_READS, "logging", "numpy.random", "random", "datetime", "_thread", f"{OWN}.numpy"})
 
 
 def _refused_function(x: Any) -> str | None:
@@ -95,6 +105,34 @@ class Refused:
         return type(self._adjoint_real)
 
 
+class Partly(Refused):
+    """A replacement for an object that may be used for its effects, and a memo for its results, but not asked for its state."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._adjoint_real(*args, **kwargs)
+
+    def __enter__(self) -> Any:
+        return self._adjoint_real.__enter__()
+
+    def __exit__(self, *exc: object) -> Any:
+        return self._adjoint_real.__exit__(*exc)
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._adjoint_real, name)
+        asked = Refused(value, self._adjoint_what, f"{self._adjoint_name}.{name}")
+        if name == "acquire":  # whether it succeeds is known only if it waits
+            return lambda *args, **options: asked() if args or options else value()
+        if name in _EFFECTS[package_of(type(self._adjoint_real).__module__)].split():
+            return value
+        if callable(value) and not isinstance(value, type):
+            return asked
+        raise asked._adjoint_refuse()
+
+
+def _logger(name: str | None = None) -> Any:
+    return stand_in(logging.getLogger(name), "logging.getLogger()")
+
+
 class Library(types.ModuleType):
     """A module, some parts of which are refused."""
 
@@ -141,6 +179,11 @@ def stand_in(x: Any, name: str) -> Any:
         return Refused(x, "reads a context variable", name)
     if isinstance(x, threading.Event):
         return Refused(x, "reads a signal between threads", name)
+    if x is logging.getLogger:
+        return _logger
+    package = package_of(type(x).__module__)
+    if package in _EFFECTS and not isinstance(x, (type, threading.local)) and (package != "functools" or hasattr(x, "cache_info")):
+        return Partly(x, f"reads the state of a {type(x).__name__}", name)
     drawn = getattr(x, "__self__", None) if isinstance(x, (types.BuiltinMethodType, types.MethodType)) else x
     if isinstance(drawn, GENERATORS):
         return Refused(x, "draws random numbers", name)

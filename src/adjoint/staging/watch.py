@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import builtins
 import functools
+import sys
 import types
 from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import Any, Protocol
 
-from ..core.bind import TypeOf
+from ..core.bind import TypeOf, is_ours
 from ..core.locks import lock
+from .purity import refused
 
 
 class Objects(Protocol):
@@ -31,6 +33,7 @@ class Reads(Protocol):
     @property
     def objects(self) -> Objects: ...
     def entry(self, names: dict[str, Any], name: str) -> Any: ...
+    def id_of(self, x: Any, /) -> int: ...
     def of_module(self, module: types.ModuleType, name: str) -> Any: ...
     def import_(
         self, load: Any, name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0
@@ -53,9 +56,10 @@ class Names(dict[str, Any]):
             **own,
             "__import__": functools.partial(reads.import_, own["__import__"]),
             "type": TypeOf if own["type"] is type else own["type"],
+            "id": reads.id_of,
         }
         self.reads, self.real = reads, real
-        self.noted = dict(self)
+        self.noted = self.copy()
 
     def __contains__(self, name: object) -> bool:
         """As `in globals()` asks: a name that is missing so far is looked up."""
@@ -74,7 +78,22 @@ class Names(dict[str, Any]):
     def is_unwritten(self) -> bool:
         self.pop("__warningregistry__", None)
         self.noted.pop("__warningregistry__", None)
-        return same_items(self, self.noted)
+        return same_items(self.copy(), self.noted)
+
+
+def _all(read: Any) -> Any:
+    """A method of `Names` that tells of all globals, which the function may not ask."""
+
+    def asked(self: Names) -> Any:
+        if not is_ours(sys._getframe(1)):
+            raise refused("the function that is staged asks which globals there are; name those that it reads")
+        return read(self)
+
+    return asked
+
+
+for _name in ("__len__", "__iter__", "__reversed__", "keys", "values", "items", "copy"):
+    setattr(Names, _name, _all(getattr(dict, _name)))
 
 
 class WatchedModule(types.ModuleType):
