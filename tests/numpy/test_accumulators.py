@@ -145,6 +145,20 @@ def test_rounding_keeps_every_digit():
     assert ad.jit(np.round)(np.int64(2**53 + 1)) == 2**53 + 1
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, complex])
+@pytest.mark.parametrize("decimals", [-1, 0, 1, 3])
+def test_booleans_are_rounded_in_the_dtype_of_out(decimals, dtype):
+    def f(x):
+        out = np.zeros(3, dtype)
+        np.round(x, decimals, out=out)
+        return out
+
+    x = np.array([True, False, True])
+    found, expected = ad.jit(f)(x), f(x)
+    assert found.dtype == expected.dtype
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_weights_that_sum_to_zero():
     f = ad.jit(lambda x, w: np.average(x, weights=w))
     assert f(np.array([1.0, 3.0]), np.array([1.0, 1.0])) == 2.0

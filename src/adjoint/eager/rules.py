@@ -1,10 +1,10 @@
 """The rule of an opaque op, run on a cotangent or a tangent whose live elements are known.
 
-    prod(x, axis=1)      ḡ · (product of the others): 0 · ∞ is 0 in a row that is masked, nan in one whose zero is that of arithmetic
+    prod(x, axis=1)      ḡ · (product of the others): 0 · ∞ is 0 in a row that is masked, and nan where the zero is one of arithmetic
 
 A rule is linear in what it is given, and writes its products as `strong_mul`, in which every zero wins. That is right as long as
-no zero meets an infinity or nan. Numbers are looked at: the rule says whether one did (`watched`), and runs again with masks. In a
-staged program it runs with masks alone; where everything is live, these cost nothing.
+no zero meets an infinity or nan. Of numbers, `watched` says whether one did; then the rule runs again with masks. In a staged
+program it runs with masks alone; where everything is live, these cost nothing.
 """
 
 from __future__ import annotations
@@ -81,7 +81,9 @@ def pull(op: Op, step: Any, g: Any, origin: Origin | None, saved: Any, types: An
     return Masked("derivative").run(rule, given, origin.masks(given))
 
 
-def push_masked(op: Op, y: Any, xs: Sequence[Value], ts: Sequence[Value | None], live: Sequence[Any], params: dict[str, Any]) -> Any:
+def push_masked(
+    op: Op, y: Any, xs: Sequence[Value], ts: Sequence[Value | None], live: Sequence[Any], params: dict[str, Any]
+) -> Any:
     """The tangent of the result of an opaque op, or those of several, where the tangents of its arguments have masks."""
     rule = lambda ts: pushed if isinstance(pushed := push(op, y, xs, ts, params), tuple) else [pushed]
     found = Masked("derivative").run(rule, ts, live)

@@ -391,6 +391,8 @@ def size(a: Any, axis: Any = None) -> int:
 def round(a: Any, decimals: int = 0, out: Any = None) -> Value:
     """Piecewise constant, so a plain value. Integers stay integers."""
     a, decimals = lift(a), operator.index(decimals)
+    if out is not None and decimals and dtype_of(a).kind == "b" and is_inexact(dtype_of(out)):
+        a = shapes.cast(a, dtype=dtype_of(out))  # NumPy computes in it
     kind = dtype_of(a).kind
     scale = 10.0 ** abs(decimals)
     if kind in "iu" and decimals >= 0:

@@ -42,7 +42,7 @@ _READS = {
     "numpy": {"get_printoptions": "reads the print options", "getbufsize": "reads the size of buffers"},
     "warnings": {"filters": "reads the filters of warnings"},
 }
-#: What may be done with objects of a package that do not affect the result: nothing is read from them. Other attributes are refused.
+#: What may be done with objects of a package, since it does not affect the result. Their other attributes are refused.
 _EFFECTS = {
     "logging": "debug info warning warn error exception critical fatal log name",
     "threading": "acquire release notify notify_all",
@@ -182,7 +182,11 @@ def stand_in(x: Any, name: str) -> Any:
     if x is logging.getLogger:
         return _logger
     package = package_of(type(x).__module__)
-    if package in _EFFECTS and not isinstance(x, (type, threading.local)) and (package != "functools" or hasattr(x, "cache_info")):
+    if (
+        package in _EFFECTS
+        and not isinstance(x, (type, threading.local))
+        and (package != "functools" or hasattr(x, "cache_info"))
+    ):
         return Partly(x, f"reads the state of a {type(x).__name__}", name)
     drawn = getattr(x, "__self__", None) if isinstance(x, (types.BuiltinMethodType, types.MethodType)) else x
     if isinstance(drawn, GENERATORS):

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..core.op import Case, LateCases, Pull, case
-from ..core.types import Type, Value, dtype_of, shape_of
+from ..core.types import Type, Value, shape_of
 from ..eager.dual import both
 from ..ir.graph import Graph
 from ..ops.broadcast import reshape, where, zeros_of
@@ -69,7 +69,6 @@ class _Dual:
         for part in (slice(self.consts), slice(self.consts, None)):
             joined.append([x for n, row in enumerate(rows) for x in chosen(row[part], (self.flags if n else every)[part])])
         return joined[0], joined[1]
-
 
     def results(self, ends: Sequence[Value]) -> tuple[list[Value], list[Value | None], list[Any]]:
         """The carries of the plain loop, their tangents, and the masks of these."""
@@ -269,12 +268,10 @@ def _while_vjp_jvp(xs: Sequence[Value], ts: Sequence[Value | None], params: Para
     results = while_vjp(*xs, **params)
     (count, values, gs), (_, tangents, hs) = (_split_masks(each, params, count_masks) for each in (xs, ts))
     live = _state_masks(xs, plain, count_masks)
-    of_values = None
+    of_values, live_hs = None, list(live)
     if masks is not None:
         _, of_values, of_hs = _split_masks(masks, params, count_masks)
         live_hs = [h is not None and both(a, b) for h, a, b in zip(hs, live, known_masks(hs, of_hs), strict=True)]
-    else:
-        live_hs = live
     wanted = plain["wanted"]
     if all(t is None for t in tangents):  # linear in the cotangents
         state = wanted[plain["consts"] :]
@@ -297,7 +294,13 @@ Marked = tuple[Sequence[Value | None], Sequence[Any]]  # cotangents, and their m
 
 
 def _dual_pulled_back(
-    dual: _Dual, count: Value, values: Sequence[Value], wanted: Sequence[bool], by_values: Marked, by_tangents: Marked, params: Params
+    dual: _Dual,
+    count: Value,
+    values: Sequence[Value],
+    wanted: Sequence[bool],
+    by_values: Marked,
+    by_tangents: Marked,
+    params: Params,
 ) -> tuple[list[Value], list[Any] | None]:
     """The pullback through the loop on dual numbers by its values, from cotangents of its values and of its tangents."""
     consts, carries = dual.joined(values)
