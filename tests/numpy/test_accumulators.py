@@ -7,6 +7,7 @@ import pytest
 from night import AT_NIGHT
 
 import adjoint as ad
+import adjoint.numpy as anp
 
 DTYPES = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
@@ -149,7 +150,7 @@ def test_rounding_keeps_every_digit():
 @pytest.mark.parametrize("decimals", [-1, 0, 1, 3])
 def test_booleans_are_rounded_in_the_dtype_of_out(decimals, dtype):
     def f(x):
-        out = np.zeros(3, dtype)
+        out = anp.zeros(3, dtype)
         np.round(x, decimals, out=out)
         return out
 

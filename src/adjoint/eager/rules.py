@@ -1,6 +1,6 @@
 """The rule of an opaque op, run on a cotangent or a tangent whose live elements are known.
 
-    prod(x, axis=1)      ḡ · (product of the others): 0 · ∞ is 0 in a row that is masked, and nan where the zero is one of arithmetic
+    prod(x, axis=1)      ḡ · (product of the others): 0 · ∞ is 0 in a masked row, nan where the zero is one of arithmetic
 
 A rule is linear in what it is given, and writes its products as `strong_mul`, in which every zero wins. That is right as long as
 no zero meets an infinity or nan. Of numbers, `watched` says whether one did; then the rule runs again with masks. In a staged
