@@ -323,7 +323,7 @@ MASKING = {
     "cumprod": lambda v, x, w: np.cumprod(v),
     "first of cumprod": lambda v, x, w: np.where(x > 0.5, np.cumprod(v), v),
     "det": lambda v, x, w: v * (np.prod(3 * v) if is_wide(v) else np.linalg.det(np.diag(3 * v))),
-    "norm alone": lambda v, x, w: np.linalg.norm(v * np.ones((2, SIZE)), axis=0),
+    "norm alone": lambda v, x, w: 2**0.5 * np.abs(v) if is_wide(v) else np.linalg.norm(v * np.ones((2, SIZE)), axis=0),
     "median": lambda v, x, w: v[::-1] * np.sort(v)[1],
     "solve": lambda v, x, w: INVERSE @ v if is_wide(v) else np.linalg.solve(WEIGHTS, v),
     "inverse": lambda v, x, w: FIRST / (3 + v) if is_wide(v) else np.linalg.inv(np.diag(v) + 3 * np.eye(SIZE))[0],
@@ -503,7 +503,10 @@ def check_pushed(f, program, names, x, w, k, expected, allowed):
         for name, loop in (("loop", for_loop), ("while", while_loop)):
             forms |= {f"forward {name}": push(loop), f"compiled forward {name}": ad.jit(push(loop))}
     for name, run in forms.items():
-        t = run(x, w, seed)
+        try:
+            t = run(x, w, seed)
+        except np.linalg.LinAlgError:  # of a matrix of an overflow, which only this form factors
+            continue
         wrong = np.isfinite(t) and not abs(t - expected) <= 1e-9 * abs(expected) + allowed
         if wrong and np.isnan(expected):  # reverse mode may know less
             wrong = is_exact(program, x, w, k, t) is False
