@@ -60,7 +60,7 @@ VALUES = table("""
     np.vander({a}, 3) | np.polyval([0.5, 0.2, 1], {a}) | np.cov({a}) | np.unwrap({a}) | np.diff({a}, n=2) | np.diff({a}, prepend=0) | np.ediff1d({a})
     np.delete({a}, 0, axis=0) | np.insert({a}, 1, {t}, axis=0) | np.tril({a}, -1) | np.roll({a}, (1, 2), axis=(0, -1)) | np.choose({mask} * 1, [{a}, {b}])
     np.take({a}, [0, 5, -1], mode='wrap') | np.take({a}, [[0], [9]], mode='clip') | np.take_along_axis({a}, np.argsort({a}, axis=-1), -1)
-    np.partition({a}, 1) | np.sort({a}, axis=None) | np.unique({a}) | np.piecewise({a}, [{mask}], [lambda v: v * 2, 0.5]) | np.nan_to_num({a})
+    np.partition({a}, 1)[..., 1] | np.sort({a}, axis=None) | np.unique({a}) | np.piecewise({a}, [{mask}], [lambda v: v * 2, 0.5]) | np.nan_to_num({a})
     np.extract({mask}, {a}) | np.lexsort(({a},)) | np.repeat({a}, [1, 2, 0], axis=0) | np.meshgrid({a}, {b})[0] | np.apply_along_axis(np.sum, 0, {a})
     np.linspace({a}, {a} + 1, 3) | np.interp({t}, np.arange(3.0), {a}) | np.sinc({a}) | np.i0({a}) | np.fix({a}) | np.digitize({a}, [0.1, 0.9])
     ad.grad(lambda u: np.sum(np.sin(np.real(u)) * {t}))({a}) | ad.jvp(lambda u: np.tanh(u) * {b}, ({a},), ({a} * np.{dtype}(1),))[1]
