@@ -109,7 +109,9 @@ STATEMENTS = table("""
     {new} = {v}; for i in range(3):;     {new} = ad.checkpoint(lambda u: np.sin(u) * (i + {lam}))({new})
 """)
 
-HELPERS = mixed.HELPERS + """
+HELPERS = (
+    mixed.HELPERS
+    + """
 
 @ad.custom_vjp
 def doubled(u):
@@ -126,6 +128,7 @@ def squared(u):
 
 squared.defjvp(lambda primals, tangents: (squared(primals[0]), 2 * primals[0] * tangents[0]))
 """
+)
 
 
 class Maker(mixed.Maker):

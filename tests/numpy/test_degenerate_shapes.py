@@ -167,7 +167,7 @@ def test_leading_axes_of_length_one_are_ignored_by_a_write(index):
             transform(into_zeros)(np.ones((4, 2, 3)))
 
 
-@pytest.mark.parametrize("shape", [(), (0,), (1,), (3,), (0, 3), (3, 0), (2, 1), (1, 0, 3, 1)])
+@pytest.mark.parametrize("shape", [(), (0,), (1,), (3,), (0, 0), (0, 3), (3, 0), (2, 1), (1, 0, 3, 1)])
 @pytest.mark.parametrize(
     "f",
     [
@@ -176,6 +176,7 @@ def test_leading_axes_of_length_one_are_ignored_by_a_write(index):
         *(lambda np, x, k=k: np.partition(x, k) for k in (0, 1, -2, 7)),
         *(lambda np, x, k=k: np.argpartition(x, k, axis=0) for k in (0, 1, -2, 7)),
         *(lambda np, x, k=k: np.partition(x, (0, k), axis=None) for k in (1, 7)),
+        *(lambda np, x, i=i: np.take(x, i, axis=0, mode="clip") for i in (0, 7, [0, 0], [5])),
     ],
 )
 def test_orders_of_arrays_without_elements_or_axes(f, shape):

@@ -75,7 +75,7 @@ def _deliver_taken(y: Value, out: Any) -> Value:
 def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise") -> Value:
     a, axis = with_axis(lift(a), axis)
     own = shape_of(a)
-    if 0 in own[:axis]:  # then NumPy looks at no index
+    if 0 in own[:axis] or (mode == "clip" and not own[axis] and 0 in own[axis + 1 :]):  # then NumPy looks at no index
         return _deliver_taken(fresh(np.zeros((*own[:axis], *shape_of(_numbers(indices)), *own[axis + 1 :]), dtype_of(a))), out)
     index = within(_numbers(indices), shape_of(a)[axis], mode)
     if isinstance(index, Traced) or ndim_of(index):
