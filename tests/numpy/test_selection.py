@@ -231,7 +231,8 @@ SELECTIONS = {
     "max": np.max, "where": lambda x: np.where(x > 1, x, 0), "take": lambda x: np.take(x, [0, 0]), "quantile": lambda x:
     np.quantile(np.real(x), 0.3), "searchsorted": lambda x: np.searchsorted(np.sort(x), x), "extract": lambda x: x[x > 1],
     "compress": lambda x: np.compress([True, False, True], x), "insert": lambda x: np.insert(x, 1, 2), "ptp": np.ptp,
-    "sort_complex": np.sort_complex, "lexsort": lambda x: np.lexsort((np.real(x),)), "select": lambda x: np.select([x > 1], [x], 9),
+    "sort_complex": np.sort_complex, "lexsort": lambda x: np.lexsort((np.real(x),)),
+    "select": lambda x: np.select([x > 1], [x], 9),
     "sort in place": lambda x: sorted_in_place(x), "argpartition": lambda x: np.argpartition(x, 1),
 }  # fmt: skip
 
