@@ -26,6 +26,8 @@ KINDS = {
     "inplace": ("numpy/test_inplace_programs.py", "check"),
     "mixed": ("test_mixed_programs.py", "check_eager"),
     "compiled": ("test_mixed_programs.py", "check_compiled"),
+    "wide": ("test_wide_programs.py", "check_eager"),
+    "wide-compiled": ("test_wide_programs.py", "check_compiled"),
     "statements": ("test_random_statements.py", "check"),
     "nests": ("test_random_nests.py", "check"),
     "zeros": ("extreme.py", "check"),

@@ -133,10 +133,13 @@ def factor():
 class Maker(inplace.Maker):
     """Draws the arguments, what stands outside, and the statements."""
 
+    values, statements, helpers, family = VALUES, STATEMENTS, HELPERS, 91
+    dtypes, constants = DTYPES, CONSTANTS
+
     def __init__(self, seed):
-        self.rng = rng = np.random.default_rng([91, seed])
+        self.rng = rng = np.random.default_rng([self.family, seed])
         self.form = self.pick(list(FORMS))
-        self.dtype, other = self.pick(DTYPES), self.pick(DTYPES if rng.random() < 0.4 else CONSTANTS)
+        self.dtype, other = self.pick(self.dtypes), self.pick(self.dtypes if rng.random() < 0.4 else self.constants)
         self.types = [(self.pick(SHAPES), self.dtype), (self.pick(SHAPES), other)]
         if rng.random() < 0.4:  # so that more of the two fits
             self.types[1] = (self.types[0][0], other)
@@ -146,7 +149,7 @@ class Maker(inplace.Maker):
         self.arguments, self.outside = self.draw(), self.draw_outside()
         spelling = FORMS[self.form][0]
         self.spelt = {name: spelling.format(name) for name in OUTSIDE}
-        self.helpers = HELPERS.replace("{lam}", self.spelt["lam"] if self.form != "closure" else "1.3")
+        self.helpers = self.helpers.replace("{lam}", self.spelt["lam"] if self.form != "closure" else "1.3")
         self.env = scope(np, self.helpers, self.form, self.outside)
         self.env.update(zip("xy", (copied(a) for a in self.arguments), strict=True))
         self.lines, self.names = [], ["x", "y"]
@@ -157,9 +160,10 @@ class Maker(inplace.Maker):
         for (shape, dtype), layout in zip(self.types, self.layouts, strict=True):
             shape = (shape[0] + longer, *shape[1:]) if shape else ()
             a = np.asarray(self.rng.uniform(0.2, 1.5, shape) * self.rng.choice([1, 1, -1], shape))
-            if dtype == "complex128":
+            kind = np.dtype(dtype).kind
+            if kind == "c":
                 a = a + 1j * self.rng.uniform(-1.0, 1.0, shape)
-            a = np.asarray(a * 2 if dtype.startswith("int") else a > 0 if dtype == "bool" else a).astype(dtype)
+            a = np.asarray(a * 2 if kind == "i" else np.abs(a * 2) if kind == "u" else a > 0 if kind == "b" else a).astype(dtype)
             made.append(ARGUMENTS[layout](a) if a.ndim and a.size else a[()] if self.rng.random() < 0.5 else a)
         return made
 
@@ -184,7 +188,11 @@ class Maker(inplace.Maker):
             "mask": f"({comparison})", "dtype": self.pick(["float32", "float64", "complex128", "int64"]),
             "axis": self.pick([0, -1, None, 1]), **self.spelt,
         }  # fmt: skip
-        return template.format(**drawn)
+        return template.format(**drawn | self.more(v))
+
+    def more(self, v):
+        """What further templates name, of an array or number."""
+        return {}
 
     # -- lines -----------------------------------------------------------------------------------------------------
 
@@ -197,7 +205,7 @@ class Maker(inplace.Maker):
             return f"{new} = {inplace.Maker.fill(self, self.view(inplace.VIEWS, a), a)}"
         if draw < 0.24 and real:
             return inplace.Maker.fill(self, self.view(inplace.WRITES, a), a)
-        templates = VALUES if draw < 0.65 else STATEMENTS
+        templates = self.values if draw < 0.65 else self.statements
         if np.asarray(self.env[a]).dtype == bool:  # the power of a bool is int64 as a NumPy scalar, and int8 as an array
             templates = [t for t in templates if "**" not in t]
         text = self.fill(self.pick(templates), a)
@@ -247,7 +255,7 @@ def moderate(value):
     if not isinstance(value, (np.ndarray, np.generic, float, int, complex, bool)):
         return False
     a = np.asarray(value)
-    small = a.size <= 40 and a.ndim < 5 and a.dtype.kind in "fcib"
+    small = a.size <= 40 and a.ndim < 5 and a.dtype.kind in "fciub"
     return small and bool(np.all(np.isfinite(a))) and float(np.max(np.abs(a), initial=0.0)) < LARGEST
 
 
@@ -279,8 +287,10 @@ def change(space, form, outside):
 class Program:
     """A drawn program; `under(np)` is an instance of it that has its own namespace."""
 
+    maker = Maker
+
     def __init__(self, seed, statements=6):
-        made = Maker(seed)
+        made = self.maker(seed)
         self.calls = [(made.arguments, made.outside, "first")]
         made.make(statements)
         self.seed, self.form, self.dtype = seed, made.form, made.dtype

@@ -32,7 +32,15 @@ class RefusedError(Exception):
 
 def unit(*arrays):
     """The rounding that the narrowest of these dtypes allows."""
-    return 3e-4 if any(np.asarray(a).dtype in (np.float32, np.complex64) for a in arrays) else 1e-8
+    dtypes = {np.asarray(a).dtype.name for a in arrays}
+    return 1e-2 if "float16" in dtypes else 3e-4 if dtypes & {"float32", "complex64"} else 1e-8
+
+
+def rounding(text, *arrays):
+    """The rounding of derivatives of a program that computes with these arrays, and with the dtypes that its text names."""
+    names = {text, *(np.asarray(a).dtype.name for a in arrays)}
+    says = lambda *dtypes: any(dtype in name for name in names for dtype in dtypes)
+    return 6e-2 if says("float16") else 3e-3 if says("float32", "complex64") else 1e-8
 
 
 def agree(found, wanted, what, tolerance=0.0):
@@ -184,7 +192,7 @@ class Eager(Asked):
             self.second_order(args)
 
     def tolerance(self):
-        return 3e-3 if any("32" in str(y.dtype) for y in self.seen) or "32" in self.program.text else 1e-8
+        return rounding(self.program.text, *self.seen)
 
     def pairing(self, slope, tangent, args):
         products = [np.asarray(g) * v for g, v in zip(slope, self.directions(args), strict=True)]
@@ -230,7 +238,7 @@ class Eager(Asked):
             found = self.batch(*args)
             slope = self.gradient_of_batch(*args)
         except ad.AdjointError as error:
-            if "vmap" in str(error) or "batch" in str(error):  # a branch on its values, say
+            if any(word in str(error) for word in ("vmap", "batch", "branches of cond")):  # a branch on its values, say
                 raise RefusedError from error
             raise
         (a, first), (b, second) = flatten(each[0]), flatten(each[1])
@@ -261,12 +269,12 @@ def noted(error, program):
     return error
 
 
-def check_eager(seed):
-    program = Program(seed, statements(seed))
+def check_eager(seed, make=Program, asks=Eager):
+    program = make(seed, statements(seed))
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        for part, call in ((Eager.check, 0), (Eager.check, 1 + seed % 4), (Eager.batched, 0)):
-            eager = Eager(program)
+        for part, call in ((asks.check, 0), (asks.check, 1 + seed % 4), (asks.batched, 0)):
+            eager = asks(program)
             for instance in (eager.ours, eager.plain):
                 instance.prepare(program.calls[0])
             try:
@@ -283,14 +291,14 @@ def check_eager(seed):
 FAILED = (IndexError, np.linalg.LinAlgError)  # of ops that may fail
 
 
-def check_compiled(seed):
+def check_compiled(seed, make=Program, asks=Asked, names=COMPILED):
     """One transform, compiled once, for all calls of the program."""
-    program = Program(seed, statements(seed))
+    program = make(seed, statements(seed))
     ours, plain = program.under(anp), program.under(np)
-    name = COMPILED[seed % len(COMPILED)]
-    eager, compiled = getattr(Asked(program, ours), name), ad.jit(getattr(Asked(program, ours), name))
+    name = names[seed % len(names)]
+    eager, compiled = getattr(asks(program, ours), name), ad.jit(getattr(asks(program, ours), name))
     values = [x for arguments, outside, _ in program.calls for x in (*arguments, *outside.values())]
-    narrow = 3e-3 if "32" in program.text or any("32" in str(np.asarray(x).dtype) for x in values) else 1e-7
+    narrow = max(rounding(program.text, *values), 1e-7)
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")

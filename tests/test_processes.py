@@ -81,6 +81,28 @@ def test_children_of_a_process_that_compiles_compile_as_well():
     assert finish(start(code)) == "done"
 
 
+def test_a_fork_waits_for_the_imports_of_the_first_call():
+    code = """
+    def first():
+        ad.jit(ad.grad(lambda x: np.sum(np.sin(x) @ np.ones((4, 4)))))(np.ones(4))
+
+    threading.Thread(target=first, daemon=True).start()
+    for k in range(12):
+        time.sleep(0.04)
+        pid = os.fork()
+        if not pid:
+            signal.alarm(100)  # ends a child that hangs
+            assert abs(ad.jit(lambda x: np.sum(np.tanh(x) * k))(np.ones(3)) - 3 * np.tanh(1) * k) < 1e-9
+            os._exit(0)
+        status = os.waitpid(pid, 0)[1]
+        assert status == 0, (k, status)
+    sys.stdout.write("done")
+    sys.stdout.flush()
+    os._exit(0)
+    """
+    assert finish(start(code)) == "done"
+
+
 def test_a_lock_is_held_in_a_child_only_by_the_thread_that_forked():
     code = """
     from adjoint.core.locks import lock

@@ -157,3 +157,31 @@ class TestMap:
     def test_no_examples(self):
         total, doubled = ad.map(lambda x: (np.sum(x), 2 * x), np.ones((0, 3), np.float32))
         assert (total.shape, doubled.shape, doubled.dtype) == ((0,), (0, 3), np.float32)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 3])
+@pytest.mark.parametrize("order", ["C", "F", "view", "backwards"])
+def test_shared_arguments_that_are_traced(rows, order):
+    """Each call has its own: a write stays inside, and strides are those of an example, under transforms of any depth."""
+    held = {"C": np.copy, "F": np.asfortranarray, "view": lambda w: np.repeat(w, 2, -1)[..., ::2], "backwards": lambda w: w[::-1]}
+    w = held[order](np.arange(1.0, 7.0).reshape(2, 3))
+    x = np.linspace(0.5, 1.5, rows)
+
+    def example(u, w):
+        before = np.copy(w)
+        w[0, 0] = u
+        return np.sum(w * w) + np.sum(before.ravel() * np.arange(6.0))
+
+    def f(w, run):
+        v = np.where(w > -1.0, w, np.int8(1))
+        return np.sum(run(x, v)) + 3.0 * np.sum(v) + np.sum(np.copy(w.T).ravel("K") * np.arange(6.0))
+
+    batched = lambda x, w: ad.vmap(example, in_axes=(0, None))(x, w)
+    one_by_one = lambda x, w: sum(example(u, w.copy()) for u in x) + 0.0
+    wanted = ad.grad(f)(w, one_by_one)
+    np.testing.assert_allclose(ad.grad(f)(w, batched), wanted)
+    both = ad.vmap(lambda w: ad.grad(f)(w, batched))(np.stack([w, w]))
+    within = ad.grad(lambda ws: np.sum(ad.vmap(lambda w: f(w, batched))(ws)))(np.stack([w, w]))
+    rows_wanted = np.stack([ad.grad(f)(np.stack([w, w])[0], one_by_one)] * 2)
+    np.testing.assert_allclose(both, rows_wanted)
+    np.testing.assert_allclose(within, rows_wanted)

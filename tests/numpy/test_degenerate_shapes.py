@@ -165,3 +165,29 @@ def test_leading_axes_of_length_one_are_ignored_by_a_write(index):
     for transform in (ad.vmap, lambda f: lambda x: ad.jit(f)(x[0]), lambda f: lambda x: ad.jacobian(f)(x[0])):
         with pytest.raises(ValueError, match="broadcast"):
             transform(into_zeros)(np.ones((4, 2, 3)))
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (1,), (3,), (0, 0), (0, 3), (3, 0), (2, 1), (1, 0, 3, 1)])
+@pytest.mark.parametrize(
+    "f",
+    [
+        *(lambda np, x, k=k: np.lexsort((x,) * k) for k in (1, 2)),
+        lambda np, x: np.lexsort(x),
+        *(lambda np, x, k=k: np.partition(x, k) for k in (0, 1, -2, 7)),
+        *(lambda np, x, k=k: np.argpartition(x, k, axis=0) for k in (0, 1, -2, 7)),
+        *(lambda np, x, k=k: np.partition(x, (0, k), axis=None) for k in (1, 7)),
+        *(lambda np, x, i=i: np.take(x, i, axis=0, mode="clip") for i in (0, 7, [0, 0], [5])),
+    ],
+)
+def test_orders_of_arrays_without_elements_or_axes(f, shape):
+    """NumPy checks no place in an array without elements."""
+    x = np.ones(shape)
+    wanted, seen = outcome(lambda: f(np, x)), []
+
+    def g(x):
+        seen.append(outcome(lambda: ad.stop_gradient(f(anp, x))))
+        return np.sum(x)
+
+    ad.grad(g)(x)
+    assert seen == [wanted]
+    assert outcome(ad.jit(lambda x: f(anp, x)), x) == wanted

@@ -223,3 +223,39 @@ def test_masks_have_the_lengths_of_their_axes(index):
                 f(x)
     else:
         assert ad.jit(read)(x).shape == expected
+
+
+SELECTIONS = {
+    "sort": np.sort, "partition": lambda x: np.partition(x, 1), "unique": np.unique, "argsort": np.argsort,
+    "take_along_axis": lambda x: np.take_along_axis(x, np.array([0, -1, 0]), 0), "median": lambda x: np.median(np.real(x)),
+    "max": np.max, "where": lambda x: np.where(x > 1, x, 0), "take": lambda x: np.take(x, [0, 0]), "quantile": lambda x:
+    np.quantile(np.real(x), 0.3), "searchsorted": lambda x: np.searchsorted(np.sort(x), x), "extract": lambda x: x[x > 1],
+    "compress": lambda x: np.compress([True, False, True], x), "insert": lambda x: np.insert(x, 1, 2), "ptp": np.ptp,
+    "sort_complex": np.sort_complex, "lexsort": lambda x: np.lexsort((np.real(x),)),
+    "select": lambda x: np.select([x > 1], [x], 9),
+    "sort in place": lambda x: sorted_in_place(x), "argpartition": lambda x: np.argpartition(x, 1),
+}  # fmt: skip
+
+
+def sorted_in_place(x):
+    y = x * 1
+    y.sort()
+    return y
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "longdouble", "complex64", "complex128", "clongdouble"])
+@pytest.mark.parametrize("name", SELECTIONS)
+def test_every_dtype(name, dtype):
+    f, x = SELECTIONS[name], np.array([3, 1, 2, 1.5]).astype(dtype)
+    with np.errstate(all="ignore"):
+        wanted = f(x)
+        found, tangent = ad.jvp(f, (x,), (np.ones_like(x),))
+        value, pull = ad.vjp(f, x)
+        for y in (found, value, ad.jit(f)(x)):
+            assert (np.shape(y), y.dtype) == (np.shape(wanted), wanted.dtype)
+            np.testing.assert_allclose(y, wanted, rtol=1e-3)
+        if wanted.dtype.kind in "fc":
+            assert tangent.dtype == wanted.dtype
+            g = pull(np.ones_like(wanted)[()])[0]
+            assert g.dtype == x.dtype
+            np.testing.assert_allclose(np.sum(g), np.sum(tangent), rtol=1e-2, atol=1e-2)

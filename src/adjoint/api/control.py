@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.bind import Traced, is_staged, unwrap_fresh
+from ..core.bind import Traced, class_of, is_staged, unwrap_fresh
 from ..core.errors import ArgumentError, BatchError, DtypeError, ReadOnlyError, ShapeError, boundary
 from ..core.tree import Structure, final, flatten, leaf_names
 from ..core.types import Type, Value, dtype_of, is_weak, shape_of
@@ -422,7 +422,8 @@ def own_arguments(f: Function, values: Sequence[Value]) -> Iterator[None]:
 def checkpointed(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """f(*args, **kwargs) as one op that saves only its inputs for a backward pass."""
     leaves, structure = flatten((args, kwargs))
-    places = [i for i, x in enumerate(leaves) if isinstance(x, NUMBERS)]
+    # Python numbers have no dtype of their own: they are constants of the body, or captured.
+    places = [i for i, x in enumerate(leaves) if isinstance(x, NUMBERS) and class_of(x) not in (int, float, complex)]
     numbers = [strong(leaf(leaves[i], "an argument of checkpoint")) for i in places]
 
     def call(*values: Value) -> Any:

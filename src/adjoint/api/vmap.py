@@ -140,6 +140,10 @@ def _apply(
 
 def _shared(x: Value) -> Value:
     """An argument shared by all examples; writes do not reach the user's array."""
+    if isinstance(x, Traced):
+        inside = snapshot(x)
+        inside.layout = x.noted_strides
+        return inside
     inside = fresh(x)
     return with_gaps(inside) if isinstance(inside, Traced) else inside
 

@@ -1,13 +1,16 @@
 """Locks that are free in the child of a fork, and properties that are computed once without a lock.
 
-A child has one thread, the one that forked. Locks held by other threads at that moment would never be released.
+A child has one thread, the one that forked. Locks held by other threads at that moment would never be released, and modules that
+they are importing would never be complete: the compiler is imported by the first call, perhaps in another thread.
 """
 
 from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable
+from importlib import _bootstrap  # type: ignore[attr-defined]
 from typing import Any, Generic, TypeVar, overload
 from weakref import WeakSet
 
@@ -38,7 +41,24 @@ def at_fork(*, before: Action | None = None, parent: Action | None = None, child
         os.register_at_fork(**{name: function for name, function in given.items() if function is not None})
 
 
-at_fork(child=_free_those_of_other_threads)
+#: Packages that calls import, and for how many seconds a fork waits for that.
+IMPORTED, PATIENCE = ("adjoint", "llvmlite", "numpy", "scipy"), 20.0
+
+
+def _is_importing() -> bool:
+    """Whether another thread is importing a module that calls need."""
+    held = [(name, found()) for name, found in list(getattr(_bootstrap, "_module_locks", {}).items())]
+    owners = [made.owner for name, made in held if made is not None and name.partition(".")[0] in IMPORTED]
+    return any(owner not in (None, threading.get_ident()) for owner in owners)
+
+
+def _await_imports() -> None:
+    end = time.monotonic() + PATIENCE
+    while _is_importing() and time.monotonic() < end:
+        time.sleep(0.001)
+
+
+at_fork(before=_await_imports, child=_free_those_of_other_threads)
 
 
 class Gate:

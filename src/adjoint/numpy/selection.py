@@ -75,7 +75,7 @@ def _deliver_taken(y: Value, out: Any) -> Value:
 def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise") -> Value:
     a, axis = with_axis(lift(a), axis)
     own = shape_of(a)
-    if 0 in own[:axis]:  # then NumPy looks at no index
+    if 0 in own[:axis] or (mode == "clip" and not own[axis] and 0 in own[axis + 1 :]):  # then NumPy looks at no index
         return _deliver_taken(fresh(np.zeros((*own[:axis], *shape_of(_numbers(indices)), *own[axis + 1 :]), dtype_of(a))), out)
     index = within(_numbers(indices), shape_of(a)[axis], mode)
     if isinstance(index, Traced) or ndim_of(index):
@@ -237,15 +237,16 @@ def partition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect"
     if axis is None:
         a, axis = ravel(a), 0
     axis = canonical_axis(axis, ndim_of(a))
-    return held(sorts.partition(a, _kth(kth, shape_of(a)[axis]), axis), "K", a)
+    return held(sorts.partition(a, _kth(kth, shape_of(a), axis), axis), "K", a)
 
 
-def _kth(kth: Any, n: int) -> tuple[int, ...]:
+def _kth(kth: Any, shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
     if np.asarray(kth).dtype.kind == "b":
         raise ValueError("Booleans unacceptable as partition index")
     numbers = [operator.index(k) for k in (kth if isinstance(kth, (tuple, list, np.ndarray)) else [kth])]
-    if not n:
+    if 0 in shape:
         return (0,)  # NumPy checks nothing for an empty array
+    n = shape[axis]
     for k in numbers:
         if not -n <= k < n:
             raise ValueError(f"kth(={k}) out of bounds ({n})")
@@ -256,7 +257,7 @@ def _kth(kth: Any, n: int) -> tuple[int, ...]:
 def argpartition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect", order: Any = None) -> Value:
     _unstructured(order)
     a, axis = with_axis(lift(a), axis)
-    return sorts.argpartition(a, kth=_kth(kth, shape_of(a)[axis]), axis=axis)
+    return sorts.argpartition(a, kth=_kth(kth, shape_of(a), axis), axis=axis)
 
 
 @implements(np.searchsorted)
@@ -286,8 +287,10 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Value:
 @implements(np.lexsort)
 def lexsort(keys: Any, axis: int = -1) -> Value:
     keys = lift(keys)
+    if not ndim_of(keys) or not shape_of(keys)[0]:
+        raise TypeError("need sequence of keys with len > 0 in lexsort")
     if ndim_of(keys) == 1:
-        return sorts.lexsort(reshape(keys, (-1, 1)), axis=0)[()]
+        return sorts.lexsort(reshape(keys, (-1, 1)), axis=0)[0]
     return sorts.lexsort(keys, axis=canonical_axis(axis, ndim_of(keys) - 1))
 
 

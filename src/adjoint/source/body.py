@@ -1,9 +1,8 @@
 """The recording of a loop body or branch of rewritten code, with Python's arithmetic.
 
-A variable that holds Python numbers has no dtype of its own: beside a float32 array it is a float32. Its integers have as many
-digits as they need, and its division by zero raises. In a compiled loop it is 64 bits wide. So the body notes which values are
-Python numbers, casts them where they meet arrays, and collects the conditions under which 64 bits give what Python gives: a call
-that violates one runs eagerly.
+A variable that holds Python integers has as many digits as they need, and its division by zero raises. In a compiled loop it is
+64 bits wide. So the body collects the conditions under which 64 bits give what Python gives: a call that violates one runs
+eagerly.
 
     n = n * i           |n * i| < 2**62
     i + 1               no condition: a counter does not get that far
@@ -17,14 +16,12 @@ from typing import Any
 import numpy as np
 
 from ..core.bind import Traced, class_of
-from ..core.errors import NamedLine, is_written_by_user
-from ..core.op import Op
+from ..core.errors import NamedLine
 from ..core.types import Type, Value
 from ..ops.broadcast import cast
 from ..ops.elementwise import absolute, greater_equal, less, logical_and, power
 from ..staging.body import Body
-from ..staging.guard import OPERATOR_MODULES
-from ..staging.python import EXAMPLES, conditions, promoted, result_class
+from ..staging.python import EXAMPLES, conditions, result_class
 from ..staging.stage import Stage
 from .variables import RefusedError
 
@@ -33,23 +30,20 @@ WIDE = 2.0**62  # integers beyond may not be Python's
 CARRIED = 2.0**61  # bound of an integer at the start of an iteration
 SMALL = 2.0**20  # that an iteration may add to it unchecked: no loop has the 2**40 iterations that would make it wide
 COUNTED = 2.0**53  # bound of the number of iterations
-_MODULES = OPERATOR_MODULES | {__name__}  # between an operator in user code and `SourceBody.operate`
 
 
 class SourceBody(Body):
-    """A recording that knows which of its values are Python numbers."""
+    """A recording that collects conditions on its Python numbers."""
 
-    __slots__ = ("bounds", "conditions", "counted", "entered", "light", "operating", "variables")
+    __slots__ = ("bounds", "conditions", "counted", "entered", "variables")
 
     def __init__(self, name: str, sibling: Body | None = None, alone: bool = False) -> None:
         super().__init__(name, sibling, alone)
         self.conditions: list[Value] = []
-        self.light: dict[int, type] = {}  # Python numbers, by number of the value: their class
         self.bounds: dict[int, float] = {}  # integers that cannot be larger
         self.entered: set[int] = set()  # ids of the inputs that stand for variables
         self.counted = 0  # how many equations the body has without those that count iterations
         self.variables: dict[Any, str] = {}  # names of captured values, by their contents
-        self.operating = False  # an operator between Python numbers is being staged
 
     def number(self, name: str, cls: type, bound: float) -> Traced:
         """An input that is a Python number."""
@@ -69,40 +63,11 @@ class SourceBody(Body):
             self.light[x.aux[0]], self.bounds[x.aux[0]] = int, COUNTED
         return x
 
-    def lift(self, x: Value) -> Value:
-        y = super().lift(x)
-        if y is not x and isinstance(y, Traced) and y.aux[0] not in self.light:
-            cls = class_of(x)
-            if cls in TYPES:
-                self.light[y.aux[0]] = cls
-        return y
-
-    def class_of(self, x: Traced) -> type:
-        return self.light.get(x.aux[0]) or super().class_of(x)
-
-    def python_class(self, x: Value) -> type | None:
-        """The class of a value that is a Python number, else None."""
-        cls = class_of(x)
-        return cls if cls in TYPES else None
-
-    def process(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        lifted: Sequence[Any] = [self.lift(a) for a in args]
-        if self.light and not self.operating:
-            lifted = promoted(op, lifted, self.python_class)
-        return super().process(op, tuple(lifted), params)
-
-    def operate(self, name: str, run: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        """An operator in user code: between Python numbers it gives a Python number."""
-        if isinstance(self.taken, Stage):
-            return self.taken.operate(name, run, args)  # the op belongs to a branch
-        if self.operating or not all(map(self.python_class, args)) or not is_written_by_user(_MODULES):
-            return run(*args)
-        args = tuple([self.lift(a) for a in args])
-        classes = [class_of(a) for a in args]
+    def on_numbers(self, name: str, run: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        y = super().on_numbers(name, run, args)
         self.operating = True
         try:
-            y = run(*args)
-            cls = result_class(name, classes)
+            cls = result_class(name, [class_of(a) for a in args])
             bound = self.bound(name, args) if cls is int else np.inf
             needed = [] if bound < WIDE and name not in ("floordiv", "mod", "divmod") else self.needed(name, y, args)
         finally:
@@ -111,10 +76,8 @@ class SourceBody(Body):
         if not all(c for c in needed if not isinstance(c, Traced)):
             raise RefusedError(f"the result of {name} is not that of Python")
         for part in y if isinstance(y, tuple) else (y,):
-            if cls is not None and isinstance(part, Traced) and part.by is self:
-                self.light[part.aux[0]] = cls
-                if cls is int:
-                    self.bounds[part.aux[0]] = min(bound, WIDE)
+            if cls is int and isinstance(part, Traced) and part.by is self:
+                self.bounds[part.aux[0]] = min(bound, WIDE)
         return y
 
     def needed(self, name: str, y: Value, args: Sequence[Value]) -> list[Any]:

@@ -6,21 +6,26 @@
                                     }
 
 An outer traced value is not a constant: it is passed to the loop as one more argument, so that every transform sees it. Plain
-arrays are constants of the body.
+arrays are constants of the body. An outer value that is a Python number has no dtype of its own: beside a float32 array it is a
+float32. So the body notes which values are Python numbers, and casts them where they meet arrays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
-from ..core.bind import Traced, around, is_array, snapshot, unwrap_fresh
-from ..core.errors import UnsupportedError
+from ..core.bind import Traced, around, class_of, is_array, snapshot, unwrap_fresh
+from ..core.errors import UnsupportedError, is_written_by_user
 from ..core.op import Op
-from ..core.types import Type, Value
+from ..core.types import Type, Value, dtype_of
 from ..ir.edit import distinct, mapped
 from ..ir.graph import Equation, Graph, Operand
+from .guard import OPERATOR_MODULES
+from .python import EXAMPLES, promoted, result_class
 from .stage import Stage
+
+_MODULES = OPERATOR_MODULES | {__name__}  # between an operator in user code and `Body.operate`
 
 
 class NumbersNeededError(UnsupportedError):
@@ -36,13 +41,15 @@ class Body(Stage):
     outer values: a branch must not run them when it is not chosen. In a loop they are better run once, before it.
     """
 
-    __slots__ = ("alone", "captured", "places", "restored")
+    __slots__ = ("alone", "captured", "light", "operating", "places", "restored")
 
     def __init__(self, name: str, sibling: Body | None = None, alone: bool = False) -> None:
         super().__init__(name)
         self.alone = alone
         self.captured: list[Traced] = sibling.captured if sibling else []
         self.places: dict[Any, int] = sibling.places if sibling else {}
+        self.light: dict[int, type] = {}  # Python numbers, by number of the value: their class
+        self.operating = False  # an operator between Python numbers is being staged
 
     def __enter__(self) -> Self:
         outer = around.get() if self.alone else ()
@@ -70,13 +77,50 @@ class Body(Stage):
         if key not in self.places:
             self.captured.append(x)
             self.places[key] = -len(self.captured)
+        if (cls := self.python_class(x)) is not None:
+            self.light.setdefault(self.places[key], cls)
         return Traced(self, None, (self.places[key], Type.of(x), is_array(x)))
 
     def operand(self, x: Value) -> Operand:
         return super().operand(self.lift(x))
 
+    def class_of(self, x: Traced) -> type:
+        return self.light.get(x.aux[0]) or super().class_of(x)
+
+    def python_class(self, x: Value) -> type | None:
+        """The class of a value that is a Python number, else None."""
+        cls = class_of(x)
+        return cls if cls in EXAMPLES else None
+
     def process(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        return super().process(op, tuple([self.lift(a) for a in args]), params)
+        lifted: Sequence[Any] = [self.lift(a) for a in args]
+        if self.light and not self.operating:
+            given, lifted = lifted, promoted(op, lifted, self.python_class)
+            for x, y in zip(given, lifted, strict=True):
+                if y is not x and dtype_of(y).kind in "iu" and dtype_of(y) != dtype_of(x):
+                    self.concrete(x, "the size of")  # NumPy refuses an integer that the dtype does not hold
+        return super().process(op, tuple(lifted), params)
+
+    def operate(self, name: str, run: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        """An operator in user code: between Python numbers it gives a Python number."""
+        if isinstance(self.taken, Stage):
+            return self.taken.operate(name, run, args)  # the op belongs to a branch
+        if self.operating or not all(map(self.python_class, args)) or not is_written_by_user(_MODULES):
+            return run(*args)
+        return self.on_numbers(name, run, tuple([self.lift(a) for a in args]))
+
+    def on_numbers(self, name: str, run: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        """An operator between Python numbers."""
+        self.operating = True
+        try:
+            y = run(*args)
+        finally:
+            self.operating = False
+        cls = result_class(name, [class_of(a) for a in args])
+        for part in y if isinstance(y, tuple) else (y,):
+            if cls is not None and isinstance(part, Traced) and part.by is self:
+                self.light[part.aux[0]] = cls
+        return y
 
     def inner(self, name: str) -> Stage:
         return Body(name)

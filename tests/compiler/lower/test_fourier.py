@@ -134,3 +134,17 @@ def test_empty_arrays():
     close(ad.jit(lambda x: np.fft.fft(x, axis=1))(np.zeros((0, 4), C)), np.fft.fft(np.zeros((0, 4), C), axis=1))
     with pytest.raises(ValueError, match="FFT data points"):
         ad.jit(np.fft.fft)(np.zeros((3, 0), C))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "complex64", "longdouble", "clongdouble"])
+@pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft", "fft2", "rfftn", "irfftn"])
+def test_other_precisions(name, dtype):
+    """Those without native code are calls of NumPy."""
+    f, x = getattr(np.fft, name), draw(dtype, 2, 4)
+    if name in ("rfft", "ihfft", "rfftn") and x.dtype.kind == "c":
+        pytest.skip("a transform of real numbers")
+    close(ad.jit(f)(x), f(x))
+    g = ad.grad(lambda x: np.sum(np.abs(f(x)) ** 2, dtype=float))
+    found, wanted = ad.jit(g)(x), g(x)
+    assert found.dtype == wanted.dtype == x.dtype
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=64 * np.finfo(x.dtype).eps * np.max(np.abs(wanted)))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def fft(low: Lowering, equation: Equation) -> bool:
     (x,), (result,), params = equation.inputs, equation.types, equation.params
     routine = "ifft" if params["inverse"] else "fft"
-    if low.type_of(x).dtype != result.dtype or not _has(low, routine, result.dtype, result.shape):
+    if low.type_of(x).dtype != result.dtype or result.dtype not in PARTS or not _has(low, routine, result.dtype, result.shape):
         return False
     view = low.view(x)
     for axis in reversed(params["axes"]):

@@ -44,6 +44,7 @@ _PART: dict[np.dtype[Any], np.dtype[Any]] = {
     np.dtype(np.complex64): np.dtype(np.float32),
     np.dtype(np.complex128): np.dtype(np.float64),
 }
+_WIDE = np.dtype(np.longdouble), np.dtype(np.clongdouble)  # which NumPy computes: complex ones have no parts
 
 
 def split_complex(graph: Graph, weak: Collection[int] = ()) -> Graph:
@@ -190,7 +191,7 @@ class _Splitter(Trace):
             return self.emit(e.op, tuple(map(self.real, e.inputs)), e.params, e.types)
         if e.op in _LOOPS:
             return self.loop(e)
-        rule = _RULES.get(e.op)
+        rule = None if any(t.dtype in _WIDE for t in (*given, *e.types)) else _RULES.get(e.op)
         found = None if rule is None else rule(self, e)
         if found is not None:
             return [self.held(found, e.types[0])]
