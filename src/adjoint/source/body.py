@@ -196,6 +196,16 @@ class Recording(Arithmetic):
         if not holds:
             raise RefusedError("its integers need more than 64 bits, or an operator raises")
 
+    def undoing(self) -> Callable[[], None]:
+        """What removes the equations from now on."""
+        count, light, bounds, conditions = len(self.equations), dict(self.light), dict(self.bounds), list(self.conditions)
+
+        def undo() -> None:
+            del self.equations[count:]
+            self.light, self.bounds, self.conditions = light, bounds, conditions
+
+        return undo
+
     def restricted(self, outputs: Sequence[Value]) -> Sequence[Value]:
         """The results, nan where the conditions do not hold, and so are their derivatives."""
         if not self.conditions:
