@@ -78,8 +78,13 @@ def in_body(x: Any) -> bool:
 
 
 def restrict(condition: Any) -> bool:
-    """As `require`, in the body of a loop or branch; elsewhere a number decides."""
-    return in_body(condition) and require(condition)
+    """As `require`, in the body of a loop or branch, and in a graph; elsewhere a number decides."""
+    return is_staged(condition) and isinstance(innermost(), (SourceBody, Recording)) and require(condition, arithmetic=True)
+
+
+def in_graph() -> bool:
+    """Whether a graph is staged, which gives nan where Python raises."""
+    return any(isinstance(trace, Recording) for trace in around.get())
 
 
 def keep_python(y: Value, cls: type | None) -> None:
