@@ -225,7 +225,7 @@ def test_integers_that_are_returned_are_refused():
             power = power * 10
         return power
 
-    with pytest.raises(ad.AdjointError, match="returns an int64, .* more than 64 bits"):
+    with pytest.raises(ad.AdjointError, match=r"returns an int64, .* more than 64 bits"):
         ad.graph(f, source=True)(3)
 
 

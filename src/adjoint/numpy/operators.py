@@ -91,7 +91,7 @@ def operator_for(name: str, op: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _refuse_exact(x: Traced) -> None:
-    """Refuse the conversion of a number by mpmath, which begins with `x != x`, and catches what `float(x)` raises: it gives nan."""
+    """Refuse a conversion by mpmath: it begins with `x != x`, catches what `float(x)` raises, and gives nan."""
     if not x.by.is_plain(x) and original_name(calling_frame().f_globals.get("__name__", "")).startswith("mpmath.libmp"):
         raise ConversionError(
             f"mpmath computes with integers, so a value traced by {x.by.name} would lose its derivative; use mpmath.fp, "

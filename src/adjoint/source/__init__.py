@@ -10,4 +10,16 @@ from .notes import lines, noting
 from .running import ADOPTED_LOOPS, ALL, Scope, reaches_adopted, transformed
 from .staged import in_body, in_graph, restrict
 
-__all__ = ["ADOPTED_LOOPS", "ALL", "Recording", "Scope", "in_body", "in_graph", "lines", "noting", "reaches_adopted", "restrict", "transformed"]
+__all__ = [
+    "ADOPTED_LOOPS",
+    "ALL",
+    "Recording",
+    "Scope",
+    "in_body",
+    "in_graph",
+    "lines",
+    "noting",
+    "reaches_adopted",
+    "restrict",
+    "transformed",
+]

@@ -40,7 +40,7 @@ _MODULES = OPERATOR_MODULES | {__name__}  # between an operator in user code and
 
 
 class Arithmetic(Stage):
-    """A recording that knows which of its values are Python numbers."""
+    """A recording that knows which of its values are Python numbers. Its classes have the slots."""
 
     __slots__ = ()
     conditions: list[Value]
@@ -48,8 +48,8 @@ class Arithmetic(Stage):
     operating: bool  # an operator between Python numbers is being staged
 
     def begin(self) -> None:
-        self.conditions, self.bounds, self.operating = [], {}, False
-        self.light: dict[int, type] = {}  # Python numbers, by number of the value: their class
+        self.conditions, self.bounds, self.operating = [], {}, False  # type: ignore[misc]
+        self.light: dict[int, type] = {}  # type: ignore[misc]  # Python numbers, by number of the value: their class
 
     def lift(self, x: Value) -> Value:
         return x
@@ -76,14 +76,14 @@ class Arithmetic(Stage):
             return run(*args)
         args = tuple([self.lift(a) for a in args])
         classes = [class_of(a) for a in args]
-        self.operating = True
+        self.operating = True  # type: ignore[misc]
         try:
             y = run(*args)
             cls = result_class(name, classes)
             bound = self.bound(name, args) if cls is int else np.inf
             needed = [] if bound < WIDE and name not in ("floordiv", "mod", "divmod") else self.needed(name, y, args)
         finally:
-            self.operating = False
+            self.operating = False  # type: ignore[misc]
         self.conditions += [c for c in needed if isinstance(c, Traced)]
         if not all(c for c in needed if not isinstance(c, Traced)):
             raise RefusedError(f"the result of {name} is not that of Python")
@@ -213,8 +213,8 @@ class Recording(Arithmetic):
         other = next((dtype_of(y).name for y in outputs if dtype_of(y).kind != "f"), None)
         if other is not None:
             raise UnsupportedError(
-                f"the function returns {with_article(other)}, and has integers that may need more than 64 bits, for which a graph "
-                "gives nan; return a float, or compute with floats in place of integers"
+                f"the function returns {with_article(other)}, and has integers that may need more than 64 bits, for which a "
+                "graph gives nan; return a float, or compute with floats in place of integers"
             )
         sound = self.sound()
         return [mul(y, where(sound, dtype_of(y).type(1), dtype_of(y).type(np.nan))) for y in outputs]
