@@ -128,6 +128,33 @@ def test_domain_errors_are_pythons(name, good, bad):
 
     g = ad.jit(ad.grad(caught))
     assert (g(good), g(bad)) == pytest.approx((ad.grad(f)(good), 7.0), rel=1e-15)
+    hidden = lambda x: x if f(x) < 0 else 2 * x
+    for h in (f, caught, hidden):  # a graph cannot raise
+        staged = ad.graph(ad.value_and_grad(h), source=True)(good)
+        assert staged(good) == pytest.approx(ad.value_and_grad(h)(good), rel=1e-15)
+        assert np.isnan(staged(bad)).all()
+
+
+@pytest.mark.parametrize("name", ONE)
+def test_graphs_of_math(name):
+    """Alone, and in a loop; a condition where the result may not be finite, and no other."""
+    x = 0.3
+    f, plain = getattr(MATH, name), getattr(math, name)
+
+    def looped(x):
+        total = 0.0
+        for k in range(1, 12):
+            total = total + f(x / k)
+        return total
+
+    for g, expected in ((f, plain(x)), (looped, sum(plain(x / k) for k in range(1, 12)))):
+        value, slope = ad.graph(ad.value_and_grad(g), source=True)(x)(x)
+        assert value == pytest.approx(expected, rel=1e-14)
+        assert slope == pytest.approx(ad.grad(g)(x), rel=1e-13)
+    assert ("isfinite" in str(ad.graph(f)(x))) == (name not in _FINITE)
+
+
+_FINITE = ["sin", "cos", "tan", "atan", "tanh", "asinh", "erf", "erfc", "fabs", "cbrt", "radians"]
 
 
 @pytest.mark.parametrize(

@@ -81,6 +81,8 @@ READS = {
     "caught": _caught,
     "replaced": _replaced,
     "computed index": lambda x, i: np.eye(10)[(i + 1) % 10] * x,
+    "list of indices": lambda x, i: FROZEN[[i, i]] * x,
+    "list of rows": lambda x, i: np.sum(np.arange(30.0).reshape(10, 3)[[i, (i + 1) % 10], 1]) * x,
 }
 
 

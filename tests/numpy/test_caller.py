@@ -16,6 +16,7 @@ import types
 import numpy as np
 import pytest
 import scipy.fft
+import scipy.integrate
 import scipy.linalg
 import scipy.signal
 import scipy.sparse
@@ -374,3 +375,13 @@ def test_entries_of_dicts(text):
     with contextlib.suppress(KeyError):
         f(Key(1.0), 1.0, held, types.SimpleNamespace(d=held))
     assert set(seen) == {ENTRIES[text]}
+
+
+def test_calls_with_options_in_a_dict_are_named():
+    options = {"dx": 0.1}
+    for call in (
+        lambda x: scipy.integrate.cumulative_trapezoid(x, initial=0, **options)[-1],
+        lambda x: scipy.integrate.cumulative_trapezoid(*[x], initial=0)[-1],
+        lambda x: scipy.integrate.cumulative_trapezoid(x, **options)[-1],
+    ):
+        assert "in scipy.integrate.cumulative_trapezoid" in refusal(call)

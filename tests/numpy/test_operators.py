@@ -2,6 +2,7 @@
 
 import operator
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -115,3 +116,28 @@ def test_objects_that_go_first(cls, operator):
     assert operator(np.ones(2), cls())[0] == "mine"
     assert ad.grad(f)(np.ones(2)).tolist() == [1.0, 1.0]
     assert seen == ["mine"]
+
+
+EXACT = {
+    "number": lambda x: float(mpmath.mpf(x)),
+    "function": lambda x: x * float(mpmath.exp(x)),
+    "beside": lambda x: float(mpmath.mpf(2) * x),
+    "scalar": lambda x: np.float64(mpmath.erfc(x)),
+    "complex": lambda x: float(mpmath.mpc(x, 1).imag),
+    "interval": lambda x: float(mpmath.iv.mpf(x).mid),
+}
+
+
+@pytest.mark.parametrize("run", [ad.grad, ad.jacfwd, lambda f: ad.jit(ad.grad(f)), lambda f: ad.grad(ad.adopt(f))])
+@pytest.mark.parametrize("name", EXACT)
+def test_numbers_of_mpmath_are_refused(name, run):
+    """It would catch the error of float(x), and go on with nan."""
+    with pytest.raises(ad.AdjointError, match=r"mpmath computes with integers.*test_operators"):
+        run(EXACT[name])(0.3)
+
+
+def test_a_number_that_is_compared_with_itself():
+    f = lambda x: x * 2.0 if x == x and not x != x else x  # noqa: SIM202
+    assert ad.grad(f)(0.3) == ad.jit(ad.grad(f))(0.3) == 2.0
+    assert ad.grad(lambda x: mpmath.fp.exp(1.0) * x)(0.3) == mpmath.fp.exp(1.0)
+    assert ad.grad(lambda x: x * float(mpmath.exp(ad.stop_gradient(x))))(0.3) == float(mpmath.exp(0.3))

@@ -14,6 +14,7 @@ import pytest
 
 import adjoint as ad
 from adjoint.compiler.jit import CompileWarning
+from adjoint.compiler.specialization import Specialization
 from adjoint.core.errors import ConversionError
 from adjoint.staging.type_queries import compares_identity
 
@@ -319,3 +320,12 @@ def test_results_that_are_all_rounding_are_no_other_branch(dtype):
         warnings.simplefilter("error")
         assert np.max(np.abs(curvature(x))) < 1e4 * np.finfo(dtype).eps
     assert "not compiled" not in curvature.report()
+
+
+def test_a_value_on_the_edge_of_a_guard_is_not_taken_for_a_wrong_type(monkeypatch):
+    """A program that misses its own guards by rounding says nothing about `type`: the call runs eagerly, and says why."""
+    f = ad.jit(ad.grad(lambda x: x * 2 if type(x) is not str and x > 0 else x))
+    monkeypatch.setattr(Specialization, "run", lambda self, leaves: self.missed)
+    with pytest.warns(CompileWarning, match=r"by rounding, .* type\(\)"):
+        assert f(1.0) == 2.0
+    assert f(1.0) == 2.0

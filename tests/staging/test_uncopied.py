@@ -1,6 +1,9 @@
 """Code that a staged function runs without a copy: the values of its names are checked at each call."""
 
 import functools
+import importlib
+import sys
+import warnings
 
 import numpy as np
 
@@ -93,3 +96,28 @@ def test_attributes_that_python_gives_to_a_class_do_not_change():
     assert str(run.report()).count("specialization ") == 1
     base.rate = 4.0
     assert run(0.5) == f(0.5)
+
+
+def test_modules_and_containers_that_hold_themselves(tmp_path, monkeypatch):
+    """A package whose modules import one another, and a table that contains itself: each is checked once."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "circles").mkdir()
+    (tmp_path / "circles" / "__init__.py").write_text("import circles\nfrom . import shapes\nRATE = 2.0\n")
+    (tmp_path / "circles" / "shapes.py").write_text(
+        "import circles\n\nTABLE = {'rate': 3.0}\nTABLE['self'] = TABLE\nITEMS = [TABLE]\nITEMS.append(ITEMS)\n\n\n"
+        "class Shape:\n    def __init__(self, x):\n"
+        "        self.x = x * circles.circles.shapes.TABLE['rate'] * ITEMS[0]['self']['rate'] * circles.RATE\n"
+    )
+    circles = importlib.import_module("circles")
+    f = lambda x: circles.shapes.Shape(x).x
+    try:
+        compiled = ad.jit(f)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert compiled(0.3) == f(0.3)
+            circles.RATE = 5.0
+            assert compiled(0.3) == f(0.3)
+            circles.shapes.TABLE["rate"] = 7.0
+            assert compiled(0.3) == f(0.3)
+    finally:
+        del sys.modules["circles"], sys.modules["circles.shapes"]

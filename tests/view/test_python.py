@@ -405,12 +405,11 @@ def test_items_of_a_container_are_named_by_their_keys():
 
 def test_a_graph_that_cannot_be_staged_says_which_loop_and_why():
     def f(x):
-        k, s, term = 0, 1.0, 1.0
-        while abs(term) > 1e-16:
+        k, terms = 0, [1.0]
+        while abs(terms[-1]) > 1e-16:
             k += 1
-            term *= x / (k * k)
-            s += term
-        return s
+            terms.append(terms[-1] * x / k)
+        return sum(terms)
 
     with pytest.raises(ad.AdjointError) as error:
         ad.graph(f, source=True)(2.0)

@@ -22,13 +22,11 @@ import numpy as np
 
 from ..core.bind import Traced, class_of, is_array
 from ..core.home import ADOPTED, OWN, package_of
+from ..core.types import REPLACED
 from ..eager.batch import Batch
 
 _names = type.__dict__["__dict__"].__get__  # vars() of a class, without `_Number.__getattribute__`
 
-
-#: Python's class for each of ours, by its id: a class of ours has its hash by a method in Python.
-_BY_ID: dict[int, type] = {}
 _METHODS = frozenset({types.WrapperDescriptorType, types.MethodDescriptorType})
 _PLAIN = frozenset({bool, int, float, complex, str, np.float64, np.int64, np.ndarray})
 
@@ -40,11 +38,11 @@ class _Number(type):
     convert: Callable[..., Any]
 
     def __call__(cls, *args: Any, **options: Any) -> Any:
-        real = _BY_ID.get(id(cls))
+        real = REPLACED.get(id(cls))
         if real is None:
             return type.__call__(cls, *args, **options)
-        if len(args) == 1 and type(args[0]) in _PLAIN:
-            return real(args[0], **options)
+        if len(args) == 1 and type(args[0]) in _PLAIN and not options:
+            return real(args[0])
         if args:
             x = args[0]
             if not isinstance(x, Traced):
@@ -56,10 +54,10 @@ class _Number(type):
     def __getattribute__(cls, name: str) -> Any:
         """`float.__mul__`: a method of the class, called with the number as an argument."""
         found = type.__getattribute__(cls, name)
-        return _unbound(found, name) if type(found) in _METHODS and id(cls) in _BY_ID else found
+        return _unbound(found, name) if type(found) in _METHODS and id(cls) in REPLACED else found
 
     def __instancecheck__(cls, x: Any) -> bool:
-        real = _BY_ID.get(id(cls))
+        real = REPLACED.get(id(cls))
         if real is None:
             return super().__instancecheck__(x)
         return type(x) is real or issubclass(class_of(x), real)
@@ -152,7 +150,7 @@ def replacing(real: type, convert: Callable[..., Any], dtype: Any = None) -> Any
     names = {"replaces": real, "convert": staticmethod(convert), "__module__": real.__module__}
     names |= {"__qualname__": real.__qualname__, "__doc__": real.__doc__}
     made = meta(real.__name__, (real,), names if dtype is None else {**names, "dtype": np.dtype(dtype)})
-    _BY_ID[id(made)] = real
+    REPLACED[id(made)] = real
     return made
 
 

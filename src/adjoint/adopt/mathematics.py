@@ -17,7 +17,7 @@ import numpy as np
 
 from .. import numpy as anp
 from ..core.bind import Traced, numbers
-from ..source import in_body, restrict
+from ..source import in_body, in_graph, restrict
 from .builtin import is_batched, scalar
 from .face import Constant
 
@@ -46,13 +46,19 @@ def _number(x: Any) -> Any:
 
 
 def in_domain(plain: Function, ours: Function) -> Function:
-    """Our function, which raises where Python's does: for finite numbers without a finite result."""
+    """Our function, which raises where Python's does: for finite numbers without a finite result.
+
+    A graph gives nan there, by a condition; not for functions that are finite at all finite numbers.
+    """
+    is_total = plain.__name__ in _TOTAL
 
     def call(*args: Any) -> Any:
         y = ours(*args)
         if is_batched(y):
             return y
         known = numbers(y)
+        if known is None and is_total and in_graph():
+            return y
         if known is None and restrict(anp.isfinite(y)):
             return y
         if not (np.isfinite(known) if known is not None else bool(anp.isfinite(y))):
@@ -60,6 +66,10 @@ def in_domain(plain: Function, ours: Function) -> Function:
         return y
 
     return on_traced(plain, call)
+
+
+#: Functions that are finite at all finite numbers.
+_TOTAL = frozenset(["sin", "cos", "tan", "atan", "tanh", "asinh", "erf", "erfc", "fabs", "copysign", "atan2", "cbrt", "radians"])
 
 
 def _concrete(x: Any) -> Any:

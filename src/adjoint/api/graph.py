@@ -25,18 +25,19 @@ import numpy as np
 
 from .. import transform as structured  # noqa: F401 - the rules of loops and branches
 from ..core.bind import Traced, called_from_outside
-from ..core.errors import ArgumentError, ShapeError, boundary
+from ..core.errors import ArgumentError, ShapeError, TableError, boundary
 from ..core.tree import final, flatten, flatten_like, leaf_names
 from ..core.types import Type, is_inexact
 from ..derive import type_rule
 from ..ir import check as checking
 from ..ir import dataflow, text
 from ..ir.graph import Equation, Graph, weak_numbers
+from ..numpy.tables import traced_tables
 from ..rewrite.loops import drop_idle_carries
 from ..rewrite.simplify import simplify
-from ..source import transformed
+from ..source import Recording, transformed
 from ..staging.purity import pure
-from ..staging.stage import Stage
+from ..staging.reads import Reads
 from ..transform.textbook import derivative
 from .arguments import PLAIN, check_callable, input_names, name_of, output_leaf
 from .transformed import Transformed
@@ -73,14 +74,30 @@ def _run_graph(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any], trans
             raise ArgumentError(f"{name} of graph is {type(x).__name__}; only arrays can be staged, close over the rest")
 
     def stage_once() -> Program:
-        with Stage("graph") as stage:
+        stage = Recording("graph", tables=False)
+        try:
+            return record(stage, f)
+        except Exception:  # the function may have replaced our error
+            if not stage.asks_for_tables:
+                raise
+        reads = Reads(traced=traced_tables)
+        stage = Recording("graph")
+        with reads.noting(stage):
+            made = record(stage, reads.fixed(f))
+            reads.check()
+        return made
+
+    def record(stage: Recording, staged: Function) -> Program:
+        with stage:
             inside = [stage.input(name, Type.of(x)) for name, x in zip(names, leaves, strict=True)]
             positional, named = structure.unflatten(inside)
-            result = final(called_from_outside(transformed(f) if source else f)(*positional, **named))
+            result = final(called_from_outside(transformed(staged) if source else staged)(*positional, **named))
+            if stage.asks_for_tables:  # and has caught our error
+                raise TableError("a plain array is read at a traced index")
             parts, out_structure = flatten(result)
             if not parts:
                 raise ArgumentError(f"{name_of(f)} returned {result!r}, but graph needs a value; is a return statement missing?")
-            outputs = [output_leaf(y, f, transform) for y in parts]
+            outputs = stage.restricted([output_leaf(y, f, transform) for y in parts])
             g = stage.graph(re.sub(r"\W", "", name_of(f)) or "f", outputs)
         made = SourceProgram if source else Program
         return made(g.name, g.input_names, g.input_types, g.equations, g.outputs, structure, out_structure)

@@ -30,7 +30,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 LABELLED = frozenset({"pandas", "xarray"})  # arrays with labels
 _PLUMBING = frozenset(
-    {OWN, "numpy", "scipy", *LABELLED, "pydantic", "attr", "functools", "contextlib", "json", "random", "statistics"}
+    {OWN, "numpy", "scipy", *LABELLED, "mpmath", "pydantic", "attr", "functools", "contextlib", "json", "random", "statistics"}
 )
 _files: dict[str, tuple[bool, str]] = {}  # per file name; looked up at every staged op
 _modules: dict[str, bool] = {}  # whether a module is plumbing

@@ -197,7 +197,7 @@ def _callee(before: Iterable[dis.Instruction], start: tuple[Any, Any]) -> tuple[
         elif earlier.opname.startswith(_LOADS):
             words = [earlier.argval if second is None else earlier.argval[0]]
         elif earlier.opname == "LOAD_CONST" and isinstance(earlier.argval, str):
-            words = ["str"]  # "…".format
+            words = words or ["str"]  # "…".format; otherwise the name of a keyword beside **options
         elif earlier.opname in _ATTRIBUTES and words:
             words.append(earlier.argval)
         elif earlier.opname == "CALL" and rewritten:

@@ -14,6 +14,7 @@ from ..core.home import is_adopted
 from ..eager.batch import Batch
 from ..ops import elementwise as ops
 from ..staging.guard import Guarded
+from ..staging.stage import Stage
 from .caller import ADOPT, Imported, advice, call_of, imported, is_printed, is_shown, making_arrays, may_index_array, package_at
 from .concrete import primal
 from .table import FUNCTIONS
@@ -171,11 +172,11 @@ def _int(self: Traced) -> int:
 
 
 def _ask_for_tables(x: Traced) -> None:
-    """Have a function that `jit` stages staged again with traced tables, if it indexes a plain array by a traced value.
+    """Have a function staged again with traced tables, if it indexes a plain array by a traced value.
 
     C code converts the index and then reads or writes the array, so it cannot be intercepted later.
     """
-    stage = next((trace for trace in around.get() if isinstance(trace, Guarded) and not trace.has_tables), None)
+    stage = next((trace for trace in around.get() if isinstance(trace, Stage) and not trace.has_tables), None)
     if stage is None or x.dtype.kind not in "iub":  # type: ignore[attr-defined]
         return
     frame = calling_frame()

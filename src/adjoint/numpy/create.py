@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core.bind import Traced, fresh, is_staged, is_tracking, snapshot
+from ..core.bind import Traced, depth, fresh, is_staged, is_tracking, snapshot, variables
 from ..core.errors import ConversionError, UnsupportedError
-from ..core.types import dtype_of, ndim_of, shape_of
+from ..core.types import REPLACED, dtype_of, ndim_of, shape_of
 from .dropin import in_place_of
 from .layout import copied, held, laid_out, later, stand_in
 from .shape import astype
@@ -32,7 +32,9 @@ def trackable(function: Callable[..., Any], tracked: Callable[..., Any] | None =
 
     @in_place_of(function)
     def make(*args: Any, **kwargs: Any) -> Any:
-        if not is_tracking():
+        if kwargs and "dtype" in kwargs:
+            kwargs["dtype"] = REPLACED.get(id(kwargs["dtype"]), kwargs["dtype"])
+        if not variables and not depth.get():
             return function(*args, **kwargs)
         return fresh(tracked(*[operator.index(x) if is_whole(x) else x for x in args], **kwargs))
 
@@ -43,10 +45,17 @@ def trackable(function: Callable[..., Any], tracked: Callable[..., Any] | None =
 def copying(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function that makes an array from others; inside a transform its result can hold traced values, unless it is a view."""
 
+    original = getattr(function, "__wrapped__", function)
+
     @functools.wraps(function)
     def make(*args: Any, **kwargs: Any) -> Any:
+        if not variables and not depth.get():
+            try:
+                return original(*args, **kwargs)
+            except (ConversionError, UnsupportedError):  # a list of values that were traced in another thread
+                return function(*args, **kwargs)
         y = function(*args, **kwargs)
-        if type(y) is not np.ndarray or not is_tracking():
+        if type(y) is not np.ndarray:
             return y
         given = [a for x in (*args, *kwargs.values()) for a in (x if isinstance(x, (list, tuple)) else (x,))]
         return y if any(isinstance(a, np.ndarray) and np.may_share_memory(a, y) for a in given) else fresh(y)
@@ -97,7 +106,9 @@ def full_like(
 
 def array(*args: Any, **options: Any) -> Any:
     """`numpy.array`, also of (nested lists of) traced values."""
-    tracking = is_tracking()
+    tracking = variables or depth.get()
+    if "dtype" in options:
+        options["dtype"] = REPLACED.get(id(options["dtype"]), options["dtype"])
     if tracking and args and (isinstance(args[0], Traced) or (type(args[0]) is list and _shows_traced(args[0]))):
         return _array_of_traced(*args, **options)
     try:
@@ -160,10 +171,14 @@ def asarray(
     a: Any, dtype: Any = None, order: Any = None, *, device: Any = None, copy: bool | None = None, like: Any = None
 ) -> Any:
     """`numpy.asarray`, also of traced values."""
+    if dtype is not None:
+        dtype = REPLACED.get(id(dtype), dtype)
     if type(a) is np.ndarray:
-        y = _asarray(a, dtype, order, copy=copy)
+        y = _asarray(a, dtype, order, copy=copy) if copy is not None else _asarray(a, dtype, order)
+        if y is a:
+            return y
         # An array that owns its memory may become traced; one that shares the user's memory must stay plain.
-        return fresh(y) if y is not a and y.base is None and is_tracking() else y
+        return fresh(y) if y.base is None and is_tracking() else y
     if isinstance(a, Traced) or holds_traced(a):
         return _array_of_traced(a, dtype, copy=copy, order=order)
     y = _asarray(a, dtype, order, copy=copy)

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from .table import holds_traced, implements
+from .table import hold_traced, implements
 
 
 def without_examples(text: str) -> str:
@@ -39,7 +39,7 @@ def drop_in(*originals: Callable[..., Any]) -> Callable[[Callable[..., Any]], Ca
 
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
-            traced = any(map(holds_traced, args)) or any(map(holds_traced, kwargs.values()))
+            traced = hold_traced(args) or (kwargs and hold_traced(kwargs.values()))
             return function(*args, **kwargs) if traced else original(*args, **kwargs)
 
         call.__doc__ = function.__doc__ or without_examples(original.__doc__ or "")

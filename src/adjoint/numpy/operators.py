@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from ..core.bind import Traced, bind, class_of, is_array
-from ..core.errors import is_written_by_user
+from ..core.errors import ConversionError, calling_frame, is_written_by_user
+from ..core.home import original_name
 from ..core.op import Elementwise, Op
 from ..core.types import shape_of
 from ..eager.record import recorder
@@ -58,11 +59,14 @@ def operator_for(name: str, op: Callable[..., Any]) -> Callable[..., Any]:
     converts = name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "divmod")
     may_raise = name in ("truediv", "pow")
     repeats = name == "mul"
+    tests_nan = name == "ne"
 
     def unary(a: Traced) -> Any:
         return a.by.operate(name, run, (a,)) if isinstance(a.by, Stage) and a.by.light else run(a)
 
     def general(a: Any, b: Any) -> Any:
+        if tests_nan and a is b:
+            _refuse_exact(a)
         if type(b) is Fraction and converts and class_of(a) in (float, complex):
             b = class_of(a)(b)  # Fraction.__radd__ would do so with both
         if repeats and (type(a) in _SEQUENCES or type(b) in _SEQUENCES) and is_whole(b if type(a) in _SEQUENCES else a):
@@ -84,6 +88,15 @@ def operator_for(name: str, op: Callable[..., Any]) -> Callable[..., Any]:
         return y
 
     return unary if name in _UNARY else general
+
+
+def _refuse_exact(x: Traced) -> None:
+    """Refuse a conversion by mpmath: it begins with `x != x`, catches what `float(x)` raises, and gives nan."""
+    if not x.by.is_plain(x) and original_name(calling_frame().f_globals.get("__name__", "")).startswith("mpmath.libmp"):
+        raise ConversionError(
+            f"mpmath computes with integers, so a value traced by {x.by.name} would lose its derivative; use mpmath.fp, "
+            "scipy.special or NumPy, or declare a rule with ad.custom_vjp"
+        )
 
 
 def _raise_as_python(name: str, y: Any, a: Any, b: Any) -> None:

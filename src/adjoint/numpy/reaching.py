@@ -18,7 +18,7 @@ from ..core.errors import ConversionError, UnsupportedError
 from ..device.arrays import gpu_of
 from .dropin import in_place_of
 from .protocols import general_ufunc, unsupported
-from .table import FUNCTIONS, REFUSED, given_array, holds_traced, load_all
+from .table import FUNCTIONS, REFUSED, given_array, hold_traced, holds_traced, load_all
 
 _REFUSALS = (ConversionError, UnsupportedError)
 
@@ -51,7 +51,7 @@ def refusing(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @in_place_of(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if any(map(holds_traced, (*args, *kwargs.values()))):
+        if hold_traced(args) or (kwargs and hold_traced(kwargs.values())):
             load_all()
             if function in REFUSED:
                 raise unsupported(function, f"np.{function.__name__}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -83,6 +83,18 @@ def holds_traced(x: Any) -> bool:
     if isinstance(x, Traced):
         return True
     return any(map(holds_traced, x)) if isinstance(x, (list, tuple)) else given_array(x) is not None
+
+
+#: Classes of arguments that are plain: asking this first makes calls without traced values cheap.
+PLAIN = frozenset({np.ndarray, np.float64, np.int64, np.bool_, float, int, bool, complex, str, type(None), slice})
+
+
+def hold_traced(args: Iterable[Any]) -> bool:
+    """Whether some of the arguments of a call are traced."""
+    for x in args:  # noqa: SIM110 - any() of a generator takes three times as long
+        if type(x) not in PLAIN and holds_traced(x):
+            return True
+    return False
 
 
 def lift(x: Any) -> Value:

@@ -26,7 +26,7 @@ from ..ops import index as indexing
 from ..ops.broadcast import cast
 from .layout import dense, laid_out, stand_in, strides_of
 from .moving import is_moving, windows
-from .table import lift
+from .table import holds_traced, lift
 from .ways import Chosen, Element, Part, Way, as_array, shares
 
 #: The arrays that have been written to, while this is recorded.
@@ -212,6 +212,8 @@ _ENTRIES = (type(None), type(...), int, slice, np.ndarray, np.generic, list, tup
 def _plain_entry(entry: Any) -> Any:
     if isinstance(entry, Traced):
         return entry.value if entry.by is FRESH else entry
+    if isinstance(entry, list) and holds_traced(entry):
+        return lift(entry)
     if isinstance(entry, _ENTRIES):
         return entry
     array = np.asarray(entry)  # a Series, a deque, an array.array, anything with `__array__`

@@ -5,8 +5,21 @@ and those of adopted code under any `jit`.
 them as ops, `notes.py` says what became of each.
 """
 
+from .body import Recording
 from .notes import lines, noting
 from .running import ADOPTED_LOOPS, ALL, Scope, reaches_adopted, transformed
-from .staged import in_body, restrict
+from .staged import in_body, in_graph, restrict
 
-__all__ = ["ADOPTED_LOOPS", "ALL", "Scope", "in_body", "lines", "noting", "reaches_adopted", "restrict", "transformed"]
+__all__ = [
+    "ADOPTED_LOOPS",
+    "ALL",
+    "Recording",
+    "Scope",
+    "in_body",
+    "in_graph",
+    "lines",
+    "noting",
+    "reaches_adopted",
+    "restrict",
+    "transformed",
+]

@@ -63,7 +63,7 @@ def _stage_branch(
     if conditional:
         merge.outputs.append((yes.sound(), no.sound()))
     results = merge.cond(chosen, state) if merge.outputs else ()
-    if conditional and not require(results[-1]):
+    if conditional and not require(results[-1], arithmetic=True):
         raise RefusedError("it depends on a condition, which only jit can check")
     for name, leaves, ending in variables:
         state.place(name, ending.structure, [_picked(x, results) for x in leaves], ending)

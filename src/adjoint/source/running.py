@@ -31,6 +31,7 @@ from ..staging.guard import Guarded
 from ..staging.reach import is_users, reached
 from ..staging.stage import Stage
 from . import items, notes, rewrite
+from .body import Recording
 from .branch import stage_branch
 from .rewrite import NoSourceError, Site
 from .staged import innermost, is_staged, keep_python, require, stage_for, stage_while, truth
@@ -51,8 +52,9 @@ def _why(error: Exception) -> str:
 
 @contextmanager
 def _tried() -> Iterator[None]:
-    """Undo the guards of an attempt to stage that fails."""
+    """Undo the guards of an attempt to stage that fails, and the equations that a graph would keep."""
     stage = innermost()
+    undo = stage.undoing() if isinstance(stage, Recording) else None
     guarded = stage if isinstance(stage, Guarded) else None
     kept = (dict(guarded.guards), list(guarded.conditions), guarded.arithmetic, set(guarded.checked)) if guarded else None
     lists = list(getattr(stage, "conditions", ()))
@@ -63,6 +65,8 @@ def _tried() -> Iterator[None]:
         notes.restore(noted)
         if guarded is not None and kept is not None:
             guarded.guards, guarded.conditions, guarded.arithmetic, guarded.checked = kept
+        elif undo is not None:
+            undo()
         elif stage is not None and hasattr(stage, "conditions"):
             stage.conditions = lists
         raise

@@ -23,7 +23,7 @@ from ..ops.broadcast import cast
 from ..ops.elementwise import less, logical_and, logical_not, not_equal
 from ..staging.guard import Guarded
 from ..staging.stage import Stage
-from .body import COUNTED, SourceBody
+from .body import COUNTED, Recording, SourceBody
 from .items import Items
 from .jumps import is_returned
 from .rewrite import Site
@@ -52,10 +52,14 @@ def truth(x: Any) -> Any:
     return x if dtype_of(x) == _BOOL.dtype else not_equal(x, np.zeros((), dtype_of(x))[()])
 
 
-def require(condition: Any) -> bool:
-    """Restrict the program to calls where a condition holds; False if it cannot be restricted."""
+def require(condition: Any, arithmetic: bool = False) -> bool:
+    """Restrict the program to calls where a condition holds; False if it cannot be restricted.
+
+    A graph can be restricted by a condition of Python's arithmetic only: it gives nan where that does not hold.
+    """
     stage = innermost()
-    if not any(isinstance(trace, Guarded) for trace in around.get()) or not isinstance(stage, (SourceBody, Guarded)):
+    roots = (Guarded, Recording) if arithmetic else Guarded
+    if not any(isinstance(trace, roots) for trace in around.get()) or not isinstance(stage, (SourceBody, Guarded, Recording)):
         return False
     if isinstance(stage, SourceBody):
         stage.conditions.append(condition)
@@ -74,8 +78,13 @@ def in_body(x: Any) -> bool:
 
 
 def restrict(condition: Any) -> bool:
-    """As `require`, in the body of a loop or branch; elsewhere a number decides."""
-    return in_body(condition) and require(condition)
+    """As `require`, in the body of a loop or branch, and in a graph; elsewhere a number decides."""
+    return is_staged(condition) and isinstance(innermost(), (SourceBody, Recording)) and require(condition, arithmetic=True)
+
+
+def in_graph() -> bool:
+    """Whether a graph is staged, which gives nan where Python raises."""
+    return any(isinstance(trace, Recording) for trace in around.get())
 
 
 def keep_python(y: Value, cls: type | None) -> None:
@@ -83,7 +92,7 @@ def keep_python(y: Value, cls: type | None) -> None:
     while isinstance(y, Traced) and y.by.has_numbers:
         y = y.value
     if cls is not None and isinstance(y, Traced):
-        if isinstance(y.by, SourceBody):
+        if isinstance(y.by, (SourceBody, Recording)):
             y.by.light[y.aux[0]] = cls
         elif isinstance(y.by, Guarded):
             y.by.expect(y, cls)
@@ -221,7 +230,7 @@ class LoopState(State):
     def finish(self, written: Written, results: Sequence[Value]) -> None:
         """Give the variables the results of a loop."""
         results = list(results)
-        if written.is_conditional and not require(results.pop()):
+        if written.is_conditional and not require(results.pop(), arithmetic=True):
             raise RefusedError("it depends on a condition, which only jit can check")
         for leaf, y in zip(self.leaves, results, strict=True):
             keep_python(y, leaf.python)

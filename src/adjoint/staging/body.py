@@ -34,55 +34,18 @@ class NumbersNeededError(UnsupportedError):
     body: Body
 
 
-class Body(Stage):
-    """The recording of a body. Outer values are numbered -1, -2, … until the graph is complete.
+class Numbers(Stage):
+    """A recording that knows which of its values are Python numbers."""
 
-    Two bodies may share what they capture: the branches of a cond take the same operands. An `alone` body also records ops on
-    outer values: a branch must not run them when it is not chosen. In a loop they are better run once, before it.
-    """
+    __slots__ = ("light", "operating")
 
-    __slots__ = ("alone", "captured", "light", "operating", "places", "restored")
-
-    def __init__(self, name: str, sibling: Body | None = None, alone: bool = False) -> None:
-        super().__init__(name)
-        self.alone = alone
-        self.captured: list[Traced] = sibling.captured if sibling else []
-        self.places: dict[Any, int] = sibling.places if sibling else {}
+    def __init__(self, name: str, tables: bool = True) -> None:
+        super().__init__(name, tables)
         self.light: dict[int, type] = {}  # Python numbers, by number of the value: their class
         self.operating = False  # an operator between Python numbers is being staged
 
-    def __enter__(self) -> Self:
-        outer = around.get() if self.alone else ()
-        self.restored = [(trace, trace.closed, trace.taken) for trace in outer]
-        super().__enter__()
-        for trace in outer:
-            if not trace.ended:
-                trace.closed, trace.taken = True, self
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        for trace, closed, taken in self.restored:
-            trace.closed, trace.taken = closed, taken
-        super().__exit__(*exc)
-
     def lift(self, x: Value) -> Value:
-        """A value of another trace as an input of this body; any other unchanged."""
-        x = unwrap_fresh(x)
-        if not isinstance(x, Traced) or x.by is self:
-            return x
-        if x.by.ended:
-            raise x.by.leaked()
-        x = snapshot(x)
-        key = (id(x.by), id(x.value), id(x.aux))  # the current value of x, which may be written to later
-        if key not in self.places:
-            self.captured.append(x)
-            self.places[key] = -len(self.captured)
-        if (cls := self.python_class(x)) is not None:
-            self.light.setdefault(self.places[key], cls)
-        return Traced(self, None, (self.places[key], Type.of(x), is_array(x)))
-
-    def operand(self, x: Value) -> Operand:
-        return super().operand(self.lift(x))
+        return x
 
     def class_of(self, x: Traced) -> type:
         return self.light.get(x.aux[0]) or super().class_of(x)
@@ -121,6 +84,55 @@ class Body(Stage):
             if cls is not None and isinstance(part, Traced) and part.by is self:
                 self.light[part.aux[0]] = cls
         return y
+
+
+class Body(Numbers):
+    """The recording of a body. Outer values are numbered -1, -2, … until the graph is complete.
+
+    Two bodies may share what they capture: the branches of a cond take the same operands. An `alone` body also records ops on
+    outer values: a branch must not run them when it is not chosen. In a loop they are better run once, before it.
+    """
+
+    __slots__ = ("alone", "captured", "places", "restored")
+
+    def __init__(self, name: str, sibling: Body | None = None, alone: bool = False) -> None:
+        super().__init__(name)
+        self.alone = alone
+        self.captured: list[Traced] = sibling.captured if sibling else []
+        self.places: dict[Any, int] = sibling.places if sibling else {}
+
+    def __enter__(self) -> Self:
+        outer = around.get() if self.alone else ()
+        self.restored = [(trace, trace.closed, trace.taken) for trace in outer]
+        super().__enter__()
+        for trace in outer:
+            if not trace.ended:
+                trace.closed, trace.taken = True, self
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        for trace, closed, taken in self.restored:
+            trace.closed, trace.taken = closed, taken
+        super().__exit__(*exc)
+
+    def lift(self, x: Value) -> Value:
+        """A value of another trace as an input of this body; any other unchanged."""
+        x = unwrap_fresh(x)
+        if not isinstance(x, Traced) or x.by is self:
+            return x
+        if x.by.ended:
+            raise x.by.leaked()
+        x = snapshot(x)
+        key = (id(x.by), id(x.value), id(x.aux))  # the current value of x, which may be written to later
+        if key not in self.places:
+            self.captured.append(x)
+            self.places[key] = -len(self.captured)
+        if (cls := self.python_class(x)) is not None:
+            self.light.setdefault(self.places[key], cls)
+        return Traced(self, None, (self.places[key], Type.of(x), is_array(x)))
+
+    def operand(self, x: Value) -> Operand:
+        return super().operand(self.lift(x))
 
     def inner(self, name: str) -> Stage:
         return Body(name)

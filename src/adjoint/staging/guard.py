@@ -81,7 +81,6 @@ class Guarded(Stage):
     __slots__ = (
         "arithmetic",
         "asks_for_order",
-        "asks_for_tables",
         "attempts",
         "captured",
         "checked",
@@ -91,7 +90,6 @@ class Guarded(Stage):
         "filters",
         "first_captured",
         "guards",
-        "has_tables",
         "light",
         "numbers",
         "pending",
@@ -103,9 +101,7 @@ class Guarded(Stage):
     )
 
     def __init__(self, name: str, tables: bool = True) -> None:
-        super().__init__(name)
-        self.has_tables = tables  # plain arrays can be read at traced indices,
-        self.asks_for_tables = False  # and should be
+        super().__init__(name, tables)
         self.guards: dict[tuple[int, Asked], Guard] = {}
         self.checked: set[tuple[int, Asked]] = set()  # guards covered by a condition
         self.conditions: list[int] = []  # booleans that the program depends on

@@ -32,7 +32,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.bind import Traced
+from ..core.bind import FRESH, Traced
 from ..core.code import names_in, strings_in
 from ..core.errors import LABELLED, UnsupportedError
 from ..core.home import OWN, package_of
@@ -58,11 +58,11 @@ from .classify import (
     load_of,
     source_of,
 )
-from .guard import Guarded
 from .lazy import Elsewhere
 from .objects import Objects
 from .purity import is_alone, refused
 from .reach import is_library, is_ours, is_users
+from .stage import Stage
 from .stand_ins import is_static, stand_in
 from .uncopied import MOST_BYTES, At, Uncopied
 from .watch import HOOKS, Names, WatchedModule, reading, same_items
@@ -76,7 +76,7 @@ _ASKS_FOR_ATTRIBUTES = frozenset({"hasattr", "getattr", "AttributeError"})
 class Reads:
     """The places that one staging has read, and their values."""
 
-    stage: Guarded
+    stage: Stage
 
     def __init__(self, varying: Collection[Any] = (), by_value: bool = False, traced: Callable[[Any], Any] | None = None) -> None:
         self.varying = varying  # keys of numbers that have changed between calls
@@ -110,7 +110,7 @@ class Reads:
         return hasattr(self, "stage") and self.stage.asks_for_tables
 
     @contextmanager
-    def noting(self, stage: Guarded) -> Iterator[None]:
+    def noting(self, stage: Stage) -> Iterator[None]:
         """While this is open, outside reads go to a stage, and attributes of watched objects are intercepted."""
         self.stage = stage
         stage.reserve()
@@ -189,10 +189,14 @@ class Reads:
             self._fixed.add(key)
             self.note(at, check, name)
 
-    def _input(self, at: At, value: Any) -> Traced:
+    def _input(self, at: At, value: Any) -> Any:
         self.inputs.append(self.note(at, Check.INPUT))
         self.values.append(value)
-        return self.stage.capture(at.name, value)
+        seen = self.stage.capture(at.name, value)
+        if isinstance(seen, Traced) and seen.by is FRESH:  # a constant
+            same = Contents(value)
+            self.unwritten.append((at.name, lambda: same(seen.value)))
+        return seen
 
     def met(self, value: Any, at: At) -> Any:
         """The replacement that the function sees for the value at a place."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.bind import Trace, Traced, is_array, unwrap_fresh
+from ..core.bind import Trace, Traced, is_array, table, unwrap_fresh
 from ..core.errors import NamedLine, UnsupportedError, user_line, written_on
 from ..core.op import Op
 from ..core.types import Shape, Type, Value
@@ -41,12 +41,14 @@ def _as_number(x: Any) -> Any:
 class Stage(Trace):
     """One recording. `value` is not used; `aux` is the number of the value, its type, and whether it is an array."""
 
-    __slots__ = ("constants", "equations", "inputs", "names")
+    __slots__ = ("asks_for_tables", "constants", "equations", "has_tables", "inputs", "names")
     has_numbers = False
     light: Any = MappingProxyType({})  # the values that are Python numbers in the user's program
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, tables: bool = True) -> None:
         super().__init__(name)
+        self.has_tables = tables  # plain arrays can be read at traced indices,
+        self.asks_for_tables = False  # and should be
         self.inputs: list[Type] = []
         self.names: list[str] = []
         self.equations: list[Equation] = []
@@ -61,6 +63,13 @@ class Stage(Trace):
     def input_like(self, name: str, value: Value) -> Traced:
         """A new input with the type of a value."""
         return self.input(name, Type.of(value))
+
+    def reserve(self) -> None:
+        """Make room for values that the function reads outside. Here they are constants."""
+
+    def capture(self, name: str, value: Value) -> Any:
+        """A value that the function reads outside."""
+        return table(value.copy())
 
     def inner(self, name: str) -> Stage:
         """A recording of the same kind, for a body that becomes one equation of this graph."""

@@ -46,6 +46,8 @@ class Uncopied:
         self.classes: list[type] = []
         self.contents: list[tuple[Any, Any]] = []  # containers and arrays that they hold, and copies of these
         self.sized: set[type] = set()  # which must define as many attributes as now
+        self.modules: set[tuple[int, frozenset[str]]] = set()  # whose attributes of these names are checked
+        self.entered: set[int] = set()  # ids of the containers whose items are being checked
         self.before: dict[type, dict[str, Any]] = {}  # what they and their bases held when they were met
 
     def add(self, x: Any) -> None:
@@ -173,16 +175,22 @@ class Uncopied:
             raise reads.refuse(
                 f"uses code that reads {at.name}, a {type(value).__name__} whose changes cannot be detected; {advice(at.name)}"
             )
+        elif type(value) in (tuple, list, dict) and id(value) in self.entered:  # it contains itself
+            reads.fix(at, value)
         elif type(value) in (tuple, list, dict):
+            self.entered.add(id(value))
             owner = reads.note(at, Check.LENGTH, (type(value), len(value)))
             reads.note_order(value, owner, at.name)
             for key, item in items_of(value).items():
                 self.constant(item, At(load_of(value), owner, key, f"{at.name}[{key!r}]", True), names)
+            self.entered.discard(id(value))
         elif value not in reads.objects and not reads.objects.watch(value, at):
             reads.fix(at, value)
 
     def constants_of_module(self, module: types.ModuleType, names: set[str]) -> None:
-        if not is_library(module.__name__) and not is_installed(module):
+        key = id(module), frozenset(names)  # modules may hold one another
+        if key not in self.modules and not is_library(module.__name__) and not is_installed(module):
+            self.modules.add(key)
             for name in sorted(names & vars(module).keys()):
                 self.constant(vars(module)[name], At(Load.ATTRIBUTE, module, name, f"{module.__name__}.{name}"), names)
 

@@ -282,6 +282,103 @@ def equations_of_state(load, np):
     yield "activity", lambda t: nrtl.NRTL_gammas([0.25, 0.75], [[0.0, t], [1.6, 0.0]], alphas)[0], 0.5
 
 
+@package("ht")
+def heat(load, np):
+    m = load("ht")
+    water = {"rhol": 957.9, "rhog": 0.596, "mul": 2.79e-4, "kl": 0.68, "Cpl": 4217.0, "Hvap": 2.257e6, "sigma": 0.0589}
+    yield "convection", lambda Re: m.Nu_conv_internal(Re=Re, Pr=0.7, fd=0.03), 1e5
+    yield "mean difference", lambda T: m.LMTD(T, 60.0, 30.0, 40.2), 100.0
+    yield "effectiveness", lambda N: m.effectiveness_from_NTU(NTU=N, Cr=0.7, subtype="counterflow"), 1.5
+    yield "boiling", lambda Te: m.Rohsenow(Te=Te, Csf=0.011, n=1.26, **water), 4.9
+
+
+@package("uncertainties")
+def uncertain_numbers(load, np):
+    m, functions = load("uncertainties"), load("uncertainties.umath")
+
+    def correlated(x):
+        a, b = m.ufloat(x, 0.1), m.ufloat(2.0, 0.2)
+        return (a * b - a).std_dev
+
+    yield "product", lambda x: (m.ufloat(x, 0.1) * m.ufloat(2.0, x / 10)).std_dev, 3.0
+    yield "power", lambda x: (m.ufloat(x, 0.1) ** 2 / m.ufloat(2.0, 0.3)).nominal_value, 3.0
+    yield "sine", lambda x: functions.sin(m.ufloat(x, 0.2)).std_dev, 0.4
+    yield "correlated", correlated, 1.5
+
+
+@package("geomdl")
+def splines(load, np):
+    curves, utilities, linalg = load("geomdl.BSpline"), load("geomdl.utilities"), load("geomdl.linalg")
+
+    def height(t, c):
+        curve = curves.Curve()
+        curve.degree, curve.ctrlpts = 3, [[0.0, 0.0], [1.0, c], [2.0, 1.0], [3.0, -1.0], [4.0, 0.0]]
+        curve.knotvector = utilities.generate_knot_vector(3, 5)
+        return curve.evaluate_single(t)[1]
+
+    yield "control point", lambda c: height(0.4, c), 2.0
+    yield "parameter", lambda t: height(t, 2.0), 0.4
+    yield "length", lambda x: linalg.vector_magnitude([x, 2.0, 3.0]), 1.0
+    yield "system", lambda x: linalg.lu_solve([[x, 1.0], [1.0, 3.0]], [[1.0], [2.0]])[0][0], 2.0
+
+
+@package("pytransform3d")
+def transforms(load, np):
+    r, t = load("pytransform3d.rotations"), load("pytransform3d.transformations")
+    start, end = numpy.array([1.0, 0.0, 0.0, 0.0]), numpy.array([0.8, 0.6, 0.0, 0.0])
+    yield "axis and angle", lambda a: r.matrix_from_axis_angle(a)[0, 1], numpy.array([0.6, 0.0, 0.8, 0.4])
+    yield "slerp", lambda s: r.quaternion_slerp(start, end, s)[1], 0.3
+    yield "exponential", lambda x: t.transform_from_exponential_coordinates(x)[0, 3], numpy.array([0.1, 0.2, 0.3, 1.0, 2.0, 3.0])
+
+
+@package("windpowerlib")
+def wind(load, np):
+    speed, density, power = (load(f"windpowerlib.{name}") for name in ("wind_speed", "density", "power_output"))
+    speeds, coefficients = numpy.array([4.0, 5.0, 6.0, 7.0, 8.0]), numpy.array([0.3, 0.4, 0.45, 0.46, 0.45])
+    output = lambda v: power.power_coefficient_curve(np.array([v, 7.0]), speeds, coefficients, 100.0, 1.2)
+    yield "logarithmic", lambda v: speed.logarithmic_profile(v, 10.0, 100.0, 0.15), 5.0
+    yield "density", lambda T: density.barometric(101125.0, 10.0, 100.0, T), 280.0
+    yield "power", lambda v: np.asarray(output(v)).sum(), 5.3
+
+
+@package("skyfield")
+def sky(load, np):
+    m, earth = load("skyfield.functions"), load("skyfield.earthlib")
+    at, other = numpy.array([0.3, 0.5, 0.7]), numpy.array([0.1, 0.9, 0.2])
+    yield "spherical", lambda x: m.to_spherical(x)[1], at
+    yield "angle", lambda x: m.angle_between(x, other), at
+    yield "refraction", lambda a: earth.refraction(a, 10.0, 1010.0), 20.0
+
+
+@package("networkx")
+def graphs(load, np):
+    """Modules that import one another by the name of their package, and decorators that compile functions on first use."""
+    m, ranks = load("networkx"), load("networkx.algorithms.link_analysis.pagerank_alg")
+
+    def weighted(w):
+        graph = m.DiGraph()
+        graph.add_weighted_edges_from([(0, 1, 1.0), (1, 2, w), (2, 0, 1.0), (1, 0, 2.0)])
+        return graph
+
+    yield "shortest path", lambda w: m.dijkstra_path_length(weighted(w), 0, 2), 0.7
+    yield "matrix", lambda w: m.to_numpy_array(weighted(w))[1, 2] * w, 0.7
+    yield "rank", lambda w: ranks._pagerank_python(weighted(w), tol=1e-3)[2], 0.7
+
+
+@package("padasip")
+def adaptive_filters(load, np):
+    m = load("padasip.filters")
+    inputs = numpy.random.default_rng(0).normal(size=(7, 3))
+    target = inputs @ numpy.array([0.3, -0.2, 0.5])
+
+    def error(name, **options):
+        return lambda mu: (getattr(m, name)(n=3, mu=mu, w="zeros", **options).run(target, inputs)[1] ** 2).sum()
+
+    yield "LMS", error("FilterLMS"), 0.1
+    yield "normalised", error("FilterNLMS"), 0.1
+    yield "sign", error("FilterSSLMS"), 0.05
+
+
 def differences(f, x):
     """Central differences, extrapolated."""
 

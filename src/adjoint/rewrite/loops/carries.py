@@ -94,7 +94,7 @@ def _with_shared_rows(e: Equation) -> Found:
 def _with_fixed_carries(e: Equation) -> Found:
     body, consts, carries = (e.params[key] for key in ("body", "consts", "carries"))
     fixed = [k for k in range(carries) if body.outputs[k] == consts + k]
-    constant = _constants(e.inputs, [*range(consts), *(consts + k for k in fixed)])
+    constant = _constants(e.inputs, [*range(consts), *(consts + k for k in fixed)]) | _unread(body, range(consts))
     if not fixed and not constant:
         return e, {}
     fixed_inputs = [n for n in (*range(consts), *(consts + k for k in fixed)) if n not in constant]
@@ -105,12 +105,22 @@ def _with_fixed_carries(e: Equation) -> Found:
     return _picked(e, params, inputs, kept), {e.outputs[k]: e.inputs[consts + k] for k in fixed}
 
 
+def _unread(graph: Graph, consts: range) -> dict[int, Literal]:
+    """The consts of a graph that it does not read, by operand of the loop: any number can stand for them."""
+    read = values_read(graph)
+    return {n: _ANY for i, n in enumerate(consts) if i not in read}
+
+
+_ANY = Literal(0)
+
+
 def _while(e: Equation) -> Found:
     test, body, asked, consts = (e.params[key] for key in ("cond", "body", "cond_consts", "body_consts"))
     first, carries = asked + consts, len(e.outputs)
     fixed = [k for k in range(carries) if body.outputs[k] == consts + k]
     fixed = [] if len(fixed) == carries else fixed  # without a carry it would not end
     constant = _constants(e.inputs, [*range(first), *(first + k for k in fixed)])
+    constant |= _unread(test, range(asked)) | _unread(body, range(asked, first))
     if not fixed and not constant:
         return e, {}
     kept = [k for k in range(carries) if k not in fixed]
