@@ -21,6 +21,13 @@ from ..core.home import COPIES, OWN
 
 #: Modules that adopted code sees with differentiable functions in place of the originals.
 REPLACED = frozenset({"numpy", "scipy", "math", "cmath", "random", "statistics", "fractions", "numba", "autograd"})
+#: Parts of NumPy and SciPy that are written in Python with NumPy's functions: adopted code uses copies of them.
+PARTS = (
+    "numpy.polynomial",
+    *("scipy.integrate._ivp", "scipy.integrate._quadrature", "scipy.integrate._quad_vec", "scipy.integrate._quadpack_py"),
+    *("scipy._lib._array_api", "scipy._lib._array_api_override", "scipy._lib._array_api_compat_vendor"),
+    *("scipy._lib.array_api_compat", "scipy._lib.array_api_extra"),
+)
 _NUMERICAL = frozenset({"numpy", "scipy", "math", "cmath", "autograd"})  # a package that imports one of these computes
 #: Packages that plot, store, test or compute by other means: a copy of them would be slow to load, and of no use.
 _STAY = {
@@ -54,6 +61,16 @@ class Verdict(NamedTuple):
     reason: str
 
 
+def is_part(name: str) -> bool:
+    """Whether a module of NumPy or SciPy is one of the parts that are copied."""
+    return any(f"{name}.".startswith(f"{part}.") for part in PARTS)
+
+
+def holds_part(name: str) -> bool:
+    """Whether a package of NumPy or SciPy is not copied, but a part of it is."""
+    return any(part.startswith(f"{name}.") for part in PARTS)
+
+
 def find_spec(name: str, path: Any = None) -> ModuleSpec | None:
     """The spec of a module by its original name, without importing its parents."""
     for finder in sys.meta_path:
@@ -76,7 +93,7 @@ class Choice:
         """Whether a module, by its original name, is copied."""
         if any(f"{name}.".startswith(f"{x}.") for x in self.exclude):
             return False
-        return self.of(name.partition(".")[0]).adopted
+        return is_part(name) or self.of(name.partition(".")[0]).adopted
 
     def of(self, root: str) -> Verdict:
         if root not in self._verdicts:
@@ -96,6 +113,8 @@ class Choice:
             return Verdict(False, "not installed")
         if root in self.include or root in self.asked:
             return Verdict(True, "included" if root in self.include else "asked for")
+        if root in REPLACED:
+            return Verdict(False, "is replaced")
         if root in _STAY:
             return Verdict(False, _STAY[root])
         if root in sys.stdlib_module_names:

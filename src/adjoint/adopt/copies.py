@@ -8,6 +8,7 @@ copy of fluids, `import pandas` pandas. A finder in `sys.meta_path` answers for 
 from __future__ import annotations
 
 import builtins
+import contextvars
 import functools
 import importlib
 import importlib.abc
@@ -24,13 +25,13 @@ from typing import Any
 import numpy
 
 from .. import numpy as anp
-from ..core.bind import Traced
+from ..core.bind import Traced, around, depth
 from ..core.errors import ArgumentError
 from ..core.home import COPIES, OPTIONS, OWN, original_name
 from ..core.locks import lock
 from . import library, mathematics, numba
 from .builtin import SCALARS, builtins_with
-from .choice import Choice, find_spec, has_source
+from .choice import Choice, find_spec, has_source, holds_part, is_part
 from .face import Constant
 from .spatial import spatial_face
 from .symbolic import SymPy
@@ -69,6 +70,8 @@ class World:
     def face(self, name: str) -> Any:
         """The replacement of a library module, or None."""
         root, _, rest = name.partition(".")
+        if is_part(name):
+            return None
         if root not in self.faces and root in MADE and root not in self.choice.exclude:
             self.faces[root] = MADE[root](self)
         found = self.faces.get(root)
@@ -114,12 +117,13 @@ class World:
         if fromlist:
             return builtins.__import__(copy, globals, locals, fromlist, 0)
         importlib.import_module(copy)
-        return importlib.import_module(self.name_of(name.partition(".")[0]))
+        return self.load(name.partition(".")[0])
 
     def adopt(self, name: str) -> Any:
         """The copy of a module that the user names."""
-        self.choice.asked.add(name.partition(".")[0])
         face = self.face(name)
+        if face is None and not is_part(name):
+            self.choice.asked.add(name.partition(".")[0])
         return face if face is not None else importlib.import_module(self.prefix + name)
 
 
@@ -175,26 +179,46 @@ class Broadcast(metaclass=_Broadcasts):
 def _numpy_face(world: World) -> Any:
     parts = {name: Constant(getattr(anp, name), {}, getattr(numpy, name)) for name in ("linalg", "fft")}
     by_name = {key: SCALARS.get(cls.__name__, cls) for key, cls in numpy.sctypeDict.items()}
-    return Constant(anp, {**parts, **SCALARS, "sctypeDict": by_name, "broadcast": Broadcast}, numpy)
+    return _Library(anp, {**parts, **SCALARS, "sctypeDict": by_name, "broadcast": Broadcast}, numpy, world)
 
 
-class _Scipy(Constant):
-    """SciPy with our modules in it. They are loaded on first use, as SciPy's own are."""
+class _Library(Constant):
+    """A package of which adopted code sees copies of some parts: see `PARTS`."""
+
+    def __init__(self, original: Any, names: Any, public: Any, world: World) -> None:
+        super().__init__(original, names, public)
+        vars(self)["_world"] = world
 
     def __getattr__(self, name: str) -> Any:
-        ours = importlib.import_module(f"{OWN}.scipy")
-        if name in ours._MODULES:
-            original = importlib.import_module(f"scipy.{name}")
-            vars(self)[name] = Constant(importlib.import_module(f"{OWN}.scipy.{name}"), {}, original)
-            return vars(self)[name]
-        if name == "spatial":
-            vars(self)[name] = spatial_face()
-            return vars(self)[name]
-        return super().__getattr__(name)
+        found = self._found(f"{self.__name__}.{name}")
+        if found is None:
+            return super().__getattr__(name)
+        vars(self)[name] = found
+        return found
+
+    def _found(self, name: str) -> Any:
+        world = vars(self)["_world"]
+        if is_part(name):
+            return world.load(name)
+        if holds_part(name):
+            original = importlib.import_module(name)
+            return _Library(original, {}, original, world)
+        return None
+
+
+class _SciPy(_Library):
+    """SciPy with our modules in it. They are loaded on first use, as SciPy's own are."""
+
+    def _found(self, name: str) -> Any:
+        part = name.rpartition(".")[2]
+        if part in importlib.import_module(f"{OWN}.scipy")._MODULES:
+            return Constant(importlib.import_module(f"{OWN}.{name}"), {}, importlib.import_module(name))
+        return spatial_face() if part == "spatial" else super()._found(name)
 
 
 def _scipy_face(world: World) -> Any:
-    return _Scipy(importlib.import_module("scipy"), {})
+    scipy = importlib.import_module("scipy")
+    return _SciPy(scipy, {}, scipy, world)
 
 
 def _statistics_face(world: World) -> Any:
@@ -219,6 +243,13 @@ MADE: dict[str, Callable[[World], Any]] = {
 # -- the finder ---------------------------------------------------------------------------------------------------
 
 
+def _run(code: types.CodeType, names: dict[str, Any]) -> None:
+    """Run a module outside the transform that imports it: its constants outlive the call."""
+    depth.set(0)
+    around.set(())
+    exec(code, names)
+
+
 class Loader(importlib.abc.Loader):
     """Runs the code of a module as a copy. What else is asked of it, the loader of the original answers, by its name."""
 
@@ -231,7 +262,7 @@ class Loader(importlib.abc.Loader):
     def exec_module(self, module: types.ModuleType) -> None:
         vars(module)["__builtins__"] = self.world.builtins
         code = self.original.loader.get_code(self.original.name)  # type: ignore[union-attr]
-        exec(code, vars(module))
+        contextvars.copy_context().run(_run, code, vars(module))
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or self.__dict__.get("original") is None:
@@ -277,12 +308,17 @@ class Finder:
 
 def _spec(world: World, name: str) -> ModuleSpec | None:
     original = original_name(name)
+    if holds_part(original):  # a parent of copies, which is not run itself
+        spec = ModuleSpec(name, None, is_package=True)
+        spec.submodule_search_locations = list(importlib.import_module(original).__path__)
+        return spec
     parent = sys.modules.get(name.rpartition(".")[0])
     path = getattr(parent, "__path__", None) if "." in original else None
     found = find_spec(original, path)
     if found is None:
         return None
-    world.choice.asked.add(original.partition(".")[0])
+    if not is_part(original):
+        world.choice.asked.add(original.partition(".")[0])
     if found.loader is None or (found.origin is None and found.submodule_search_locations is not None):  # a namespace package
         spec = ModuleSpec(name, None, is_package=True)
     elif has_source(found) and not any(f"{original}.".startswith(f"{x}.") for x in world.choice.exclude):

@@ -135,11 +135,15 @@ def _shows_traced(items: list[Any]) -> bool:
     return False
 
 
+#: The values of NumPy's enumeration, which cannot be asked whether they are true.
+_COPIES = {mode: {0: False, 1: True, 2: None}[mode.value] for mode in type(np._CopyMode.ALWAYS)}
+
+
 def _array_of_traced(
     object: Any, dtype: Any = None, *, copy: Any = True, order: Any = "K", subok: bool = False, ndmin: int = 0, like: Any = None
 ) -> Any:
     value = as_array(lift(object))
-    order = order or "K"
+    order, copy = order or "K", _COPIES.get(copy, copy)
     is_new = value is not object
     if dtype is not None and np.dtype(dtype) != dtype_of(value):
         value, is_new = astype(value, dtype), True

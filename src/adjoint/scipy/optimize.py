@@ -1,0 +1,145 @@
+"""scipy.optimize, differentiable: roots of functions that depend on traced values.
+
+    from adjoint.scipy import optimize
+    ad.grad(lambda c: optimize.brentq(lambda x: x**3 - c, 0.0, 4.0))(8.0)
+
+SciPy finds the root of the function of plain numbers. Its derivatives are those of three Newton steps from there, each of which
+doubles the order of the error: they are right up to order 7. Minima and fits are SciPy's, and take plain numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.optimize as _scipy
+
+from .. import numpy as anp
+from ..api.grad import jvp
+from ..api.jacobian import jacfwd
+from .numbers import Noted, number, plain, with_value
+
+_WHAT = "the root by"
+_STEPS = 3
+
+
+def _first(y: Any) -> Any:
+    """The value of a function that returns its derivative too."""
+    return y[0] if isinstance(y, tuple) else y
+
+
+def _by_number(f: Callable[[Any], Any], root: Any) -> Any:
+    """A root with its derivatives: of a number, or of each number by itself."""
+    x = root
+    for _ in range(_STEPS):
+        y, slope = jvp(lambda t: _first(f(t)), (x,), (anp.ones_like(x),))
+        x = x - y / slope
+    return with_value(x, root)
+
+
+def _by_system(f: Callable[[Any], Any], root: Any) -> Any:
+    """A root of a system of equations with its derivatives."""
+    shape, x = np.shape(root), np.ravel(root)
+
+    def flat(t: Any) -> Any:
+        return anp.ravel(anp.asarray(_first(f(t.reshape(shape)))))
+
+    for _ in range(_STEPS):
+        x = x - anp.linalg.solve(jacfwd(flat)(x), flat(x))
+    return with_value(x.reshape(shape), root)
+
+
+def _solved(name: str, f: Any, given: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """What SciPy finds for plain numbers, whether f computes with traced values, and f with its arguments."""
+    args = options.pop("args", ())
+    args = args if isinstance(args, tuple) else (args,)
+    noted = Noted(lambda x: f(x, *args), _WHAT)
+    for key in ("fprime", "fprime2", "jac"):
+        if callable(options.get(key)):
+            given_rule = options[key]
+            options[key] = Noted(lambda x, rule=given_rule: rule(x, *args), _WHAT)
+    options = {key: number(x, _WHAT) for key, x in options.items()}
+    result = getattr(_scipy, name)(noted, *(number(plain(x), _WHAT) for x in given), **options)
+    return result, noted.traced, noted.f
+
+
+def _bracketed(name: str) -> Callable[..., Any]:
+    def call(f: Any, a: Any, b: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
+        options |= {"args": args, **dict(zip(_BRACKETED[name], rest, strict=False))}
+        result, is_traced, of = _solved(name, f, (a, b), options)
+        if not is_traced:
+            return result
+        return (_by_number(of, result[0]), *result[1:]) if isinstance(result, tuple) else _by_number(of, result)
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = f"`scipy.optimize.{name}`, of a function that computes with traced values."
+    return call
+
+
+_BRACKETED = {
+    **dict.fromkeys(("bisect", "ridder", "brentq", "brenth"), ("xtol", "rtol", "maxiter", "full_output", "disp")),
+    "toms748": ("k", "xtol", "rtol", "maxiter", "full_output", "disp"),
+}
+bisect, ridder, brentq, brenth, toms748 = map(_bracketed, _BRACKETED)
+
+
+def newton(
+    func: Any,
+    x0: Any,
+    fprime: Any = None,
+    args: Any = (),
+    tol: float = 1.48e-8,
+    maxiter: int = 50,
+    fprime2: Any = None,
+    **options: Any,
+) -> Any:
+    """`scipy.optimize.newton`, of a function that computes with traced values."""
+    options |= {"fprime": fprime, "args": args, "tol": tol, "maxiter": maxiter, "fprime2": fprime2}
+    result, is_traced, of = _solved("newton", func, (x0,), options)
+    if not is_traced:
+        return result
+    return (_by_number(of, result[0]), *result[1:]) if isinstance(result, tuple) else _by_number(of, result)
+
+
+def root_scalar(f: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
+    """`scipy.optimize.root_scalar`, of a function that computes with traced values."""
+    names = ("method", "bracket", "fprime", "fprime2", "x0", "x1", "xtol", "rtol", "maxiter", "options")
+    result, is_traced, of = _solved("root_scalar", f, (), {**dict(zip(names, rest, strict=False)), **options, "args": args})
+    if is_traced:
+        result.root = _by_number(of, result.root)
+    return result
+
+
+def fixed_point(func: Any, x0: Any, args: Any = (), xtol: float = 1e-8, maxiter: int = 500, method: str = "del2") -> Any:
+    """`scipy.optimize.fixed_point`, of a function that computes with traced values, number by number."""
+    result, is_traced, of = _solved(
+        "fixed_point", func, (x0,), {"args": args, "xtol": xtol, "maxiter": maxiter, "method": method}
+    )
+    return _by_number(lambda x: of(x) - x, result) if is_traced else result
+
+
+def fsolve(func: Any, x0: Any, args: Any = (), fprime: Any = None, full_output: Any = 0, *rest: Any, **options: Any) -> Any:
+    """`scipy.optimize.fsolve`, of a function that computes with traced values."""
+    names = ("col_deriv", "xtol", "maxfev", "band", "epsfcn", "factor", "diag")
+    options |= {"args": args, "fprime": fprime, "full_output": full_output, **dict(zip(names, rest, strict=False))}
+    result, is_traced, of = _solved("fsolve", func, (x0,), options)
+    if not is_traced:
+        return result
+    return (_by_system(of, result[0]), *result[1:]) if full_output else _by_system(of, result)
+
+
+def root(fun: Any, x0: Any, args: Any = (), method: str = "hybr", **options: Any) -> Any:
+    """`scipy.optimize.root`, of a function that computes with traced values."""
+    result, is_traced, of = _solved("root", fun, (x0,), {**options, "args": args, "method": method})
+    if is_traced:
+        result.x = _by_system(of, result.x)
+    return result
+
+
+def __getattr__(name: str) -> Any:
+    return getattr(_scipy, name)
+
+
+def __dir__() -> list[str]:
+    return dir(_scipy)
