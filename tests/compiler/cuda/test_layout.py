@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 from on_device import both_orders, on_cpu, program
+from simulator import Simulator
 
 import adjoint as ad
 from adjoint.compiler.cuda.launch import Launch
 from adjoint.compiler.cuda.layout import FEW_LIVE, RESIDENT, RESIDENT_OF_SHORT, registers_alive, resident
-from adjoint.compiler.cuda.simulator import Simulator
 from adjoint.compiler.lower.kernel import Kernel
 
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 from on_device import both_orders, on_cpu, program
+from simulator import Simulator
 
 import adjoint as ad
 from adjoint.compiler.cuda import layout, schedule
 from adjoint.compiler.cuda.schedule import AddAt
-from adjoint.compiler.cuda.simulator import Simulator
 
 RNG = np.random.default_rng(0)
 ROWS, COLUMNS = np.tril_indices(5)
