@@ -49,6 +49,7 @@ def test_neighbouring_points_of_a_thread(n, dtype, each):
     assert '"nvvm.minctasm"="5"' in made.module.for_gpu()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("n", [1 << 18, (1 << 18) + 3])
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("how", [np.sum, np.max, np.prod, np.any])
