@@ -1,12 +1,13 @@
 """What each optimisation of the compiler gains: the time without it over the time with it.
 
     python benchmarks/ablation.py [--only row_tiles,pieces] [--workloads "softmax|LSTM"] [--seconds 0.3] [--json FILE]
+                                    [--processor sapphirerapids]
 
 Every workload is compiled twice in one process, with all optimisations and without one. The two programs run alternately on one
 thread, and the least processor time of each counts: other processes on the machine change it little. Switches about threads are
 measured apart, by the clock, with two threads of ours and of BLAS: they need an idle machine. Switches that leave the text of a
 program as it is are not timed on it. For a few, which are there to compile sooner, the processor time of the first call is
-measured too.
+measured too. With --processor, LLVM tunes the code for another processor, whose instructions this one must have.
 
 Workloads are those of `compiled.py`, and small programs for switches that none of those needs, so that a gain is not overlooked.
 """
@@ -146,6 +147,15 @@ def sorted_sum(np, x):
     return np.sum(np.sort(x) * np.sin(x))
 
 
+def pairs(np, x):
+    """A large matrix between two kernels."""
+    return np.sum(np.tanh(x @ x.T))
+
+
+def smooth(np, x):
+    return np.sum(np.tanh(x))
+
+
 def updated(np, x):
     return np.cos(x) + 0.5 * x
 
@@ -189,6 +199,8 @@ SMALL = [
     Workload("masks, 1500 x 1500", repulsion, lambda rng: (rng.normal(size=1500),), 1),
     Workload("table of 1000, a loop", table_in_a_loop, lambda rng: (rng.normal(size=1000),), 0, kind="value"),
     Workload("20 products of 64 x 64", layers, lambda rng: (rng.normal(size=(64, 64)), rng.normal(size=(64, 64))), 2),
+    Workload("pairs, 1500 x 8", pairs, lambda rng: (rng.normal(size=(1500, 8)),), 1),
+    Workload("tanh, 100000", smooth, lambda rng: (rng.normal(size=100_000),), 1),
     Workload("sort, 10", sorted_sum, lambda rng: (rng.normal(size=10),), 1),
 ]
 ALL = {w.name: w for w in (*SMALL, *WORKLOADS)}
@@ -275,10 +287,18 @@ def first_call(name, switch, repeats=3):
     return {"switch": f"{switch}, first call", "on": found[""], "off": found[switch]}
 
 
-def from_worker(name, switches, seconds, threads, cache):
+def tune_for(processor):
+    """LLVM tunes its code for this processor, with the instructions of the one that runs it."""
+    from adjoint.compiler.llvm import emit
+
+    made, _, features = emit.target()
+    emit.target = lambda: (made, processor, features)
+
+
+def from_worker(name, switches, given, threads, cache):
     """What a process on this many threads measures of these switches."""
     command = [sys.executable, __file__, "--worker", name, "--only", ",".join(switches)]
-    command += ["--seconds", str(seconds), "--threads", str(threads)]
+    command += ["--seconds", str(given.seconds), "--threads", str(threads), "--processor", given.processor]
     settings = environment({"ADJOINT_CACHE_DIR": cache}, threads)
     run = subprocess.run(command, env=settings, stdout=subprocess.PIPE, text=True, check=False)
     if run.returncode:
@@ -323,6 +343,7 @@ def main():
     parser.add_argument("--workloads", default="")
     parser.add_argument("--seconds", type=float, default=0.3)
     parser.add_argument("--json")
+    parser.add_argument("--processor", default="")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     parser.add_argument("--threads", type=int, default=1, help=argparse.SUPPRESS)
     parser.add_argument("--first", help=argparse.SUPPRESS)
@@ -334,6 +355,8 @@ def main():
 
     switches = given.only.split(",") if given.only else [switch.value for switch in Switch]
     if given.worker:
+        if given.processor:
+            tune_for(given.processor)
         measured(given.worker, switches, given.seconds, given.threads)
         return
     rows, cache = [], tempfile.mkdtemp()
@@ -342,7 +365,7 @@ def main():
             continue
         found = []
         for threads, group in ((1, set(switches) - THREADED), (THREADS, THREADED & set(switches))):
-            found += from_worker(name, sorted(group), given.seconds, threads, cache) if group else []
+            found += from_worker(name, sorted(group), given, threads, cache) if group else []
         found += [first_call(name, s) for s in switches if s in FIRST_CALL and name in COMPILED_AGAIN]
         for row in found:
             rows.append({**row, "workload": name})

@@ -10,7 +10,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
-from night import examples
+from night import AT_NIGHT, combined, examples
 
 settings.register_profile(
     "adjoint",
@@ -30,6 +30,32 @@ if "ADJOINT_CACHE_DIR" not in os.environ:
 def pytest_unconfigure():
     if OWN_CACHE is not None:  # in the process that started the others, which inherit the variable
         shutil.rmtree(OWN_CACHE, ignore_errors=True)
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "sampled(every): about one in `every` combinations of parameters, all in `make nightly`")
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave out combinations of parameters of tests with the mark `sampled`, except on a GPU (tests/gpu)."""
+    groups = {}
+    for item in items:
+        mark = item.get_closest_marker("sampled")
+        if mark is not None and not AT_NIGHT and item.path.parent.name != "gpu":
+            groups.setdefault((item.path, item.originalname, *mark.args), []).append(item)
+    left_out = set()
+    for (*_, every), tests in groups.items():
+        left_out.update({*tests} - {tests[i] for i in combined([*map(values_of, tests)], every)})
+    if left_out:
+        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+        items[:] = [item for item in items if item not in left_out]
+
+
+def values_of(test):
+    """The values of a test's parameters, one for each `parametrize`, told apart by identity."""
+    names = [mark.args[0] for mark in test.iter_markers("parametrize")]
+    names = [name.replace(",", " ").split() if isinstance(name, str) else name for name in names]
+    return [tuple(id(test.callspec.params[name]) for name in some) for some in names]
 
 
 @pytest.fixture

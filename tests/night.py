@@ -3,7 +3,10 @@
     @pytest.mark.parametrize("name", sampled(NAMES, 5))    about a fifth of them
     @settings(max_examples=examples(250))                  a third of them
 
-A sample is the same on every run. A sampled test must still cover each function in each mode (`key=`).
+    @pytest.mark.sampled(3)                                about a third of the combinations of several parametrize
+
+A sample is the same on every run. A sampled test must still cover each function in each mode (`key=`); one with the mark still
+has every value of each parameter.
 """
 
 import os
@@ -23,6 +26,21 @@ def sampled(cases, every, key=None):
             found.append(case)
             if key is not None:
                 seen.add(key(case))
+    return found
+
+
+def combined(combinations, every):
+    """About one in `every` combinations of values: the positions of those that are run. Every value is in one of them at least.
+
+    >>> combined([(a, b) for a in "xyz" for b in "12"], 1000)
+    [0, 1, 2, 4]
+    """
+    found, numbers, seen = [], {}, set()
+    for i, values in enumerate(combinations):
+        at = [(axis, numbers.setdefault((axis, value), len(numbers))) for axis, value in enumerate(values)]
+        if zlib.crc32(repr(at).encode()) % every == 0 or not seen.issuperset(at):
+            found.append(i)
+            seen.update(at)
     return found
 
 

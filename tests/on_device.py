@@ -1,11 +1,11 @@
 """Programs on a device, be it a GPU or the simulator, next to the same programs on the CPU."""
 
 import numpy as np
+from simulator import Simulator
 
 import adjoint as ad
 from adjoint.compiler.cuda.lowering import lower
 from adjoint.compiler.cuda.program import DeviceProgram
-from adjoint.compiler.cuda.simulator import Simulator
 from adjoint.core.tree import flatten
 
 

@@ -8,9 +8,9 @@ from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import scipy.special
+from simulator import Simulator
 
 from adjoint.compiler.cuda import gpu as programs
-from adjoint.compiler.cuda.simulator import Simulator
 from adjoint.core.errors import DeviceError
 from adjoint.core.tree import map_leaves
 from adjoint.device import gpu

@@ -8,9 +8,9 @@ import ctypes
 import numpy as np
 from scipy.linalg import blas as fortran
 from scipy.linalg import lapack
+from simulator import Simulator
 
 from adjoint.compiler.cuda.libraries import Libraries
-from adjoint.compiler.cuda.simulator import Simulator
 
 
 def memory(address, count, dtype):

@@ -22,7 +22,6 @@ ELSEWHERE = {
     "compiler/llvm/cumulative.py": ("compiler/lower/test_cumulative.py", "running sums, tested with their lowering"),
     "compiler/cuda/replay.py": ("compiler/test_gpu.py", "programs as CUDA graphs that are launched again, with a stand-in"),
     "compiler/cuda/libraries.py": ("compiler/cuda/test_linear.py", "cuBLAS and cuSOLVER, with a stand-in"),
-    "compiler/cuda/simulator.py": ("compiler/cuda/test_program.py", "itself a stand-in, through which every program there runs"),
     "export/onnx_*.py": ("export/test_onnx.py", "parts of one exporter, run by ONNX's own tools"),
     "export/stablehlo_*.py": ("export/test_jax.py", "parts of one exporter, whose programs JAX runs"),
     "export/jax_function.py": ("export/test_jax.py", "the same exporter"),

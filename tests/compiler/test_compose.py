@@ -68,6 +68,7 @@ def programs(jitted):
     return [] if own is None else [q for p in (*own.programs.values(), *own.pullbacks) for q in (p, *programs(p))]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("transform", TRANSFORMS)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_the_result_is_that_of_the_function(name, transform):

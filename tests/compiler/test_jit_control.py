@@ -37,6 +37,7 @@ def decay(x, length=7, reverse=False):
     return np.sum(carry) + np.sum(ys**2)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("length", [1, 2, 7, 8])
 @pytest.mark.parametrize("reverse", [False, True])
 def test_scan_in_both_modes(length, reverse):

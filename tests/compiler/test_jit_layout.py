@@ -49,6 +49,7 @@ def total(f):
     return lambda x: sum((i + 1.0) * np.sum(np.sin(y)) for i, y in enumerate(f(anp, x)))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("f", FUNCTIONS)
 @pytest.mark.parametrize("first", LAYOUTS)
 def test_views_follow_the_order_of_the_arguments(f, first):

@@ -86,6 +86,7 @@ READS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("read", READS.values(), ids=READS)
 @pytest.mark.parametrize("kind", [int, np.int64, np.int32], ids=lambda k: k.__name__)
 def test_one_program_for_all_numbers(read, kind):

@@ -143,6 +143,7 @@ def test_cumulative_sums_with_infinities(gpu):
         np.testing.assert_array_equal(found, np.cumsum(x))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("shape", [(1,), (65,), (5000,), (3, 2081, 2), (5000, 100)])
 def test_long_running_extrema(gpu, shape, dtype):
@@ -185,6 +186,7 @@ def test_an_index_out_of_bounds_along_an_axis(gpu):
         f(*gpu.put((X, np.full((1, 8), 6))))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("shape", [(1, 1), (3, 31), (70, 33), (33, 64), (5000, 100), (31, 1000)])
 def test_sequential_along_rows(gpu, shape, dtype):

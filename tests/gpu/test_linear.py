@@ -80,6 +80,7 @@ def agree(gpu, f, args, loose=1.0):
         np.testing.assert_allclose(a, b, rtol=unit, atol=unit * (1 + np.max(np.abs(b), initial=0, where=np.isfinite(b))))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("stack", STACKS)
 @pytest.mark.parametrize("name", SQUARE)
 def test_square_matrices(gpu, name, stack):
@@ -90,6 +91,7 @@ def test_square_matrices(gpu, name, stack):
         agree(gpu, f, (made(*STACKS[stack], 6, 6, dtype=np.float32),), loose=10)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("stack", STACKS)
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_systems(gpu, name, stack):
@@ -99,6 +101,7 @@ def test_systems(gpu, name, stack):
     agree(gpu, SYSTEMS[name], (regular(4, 4, dtype=np.float32), drawn(*STACKS[stack], 4, 3, dtype=np.float32)), loose=10)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("stack", STACKS)
 @pytest.mark.parametrize("name", RECTANGULAR)
 def test_rectangular_matrices(gpu, name, stack):

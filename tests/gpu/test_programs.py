@@ -7,10 +7,10 @@ import pytest
 import row_programs
 import test_compiled_programs as programs
 from on_device import on_cpu, program, same_bits
+from simulator import Simulator
 
 import adjoint as ad
 from adjoint.compiler.cuda.schedule import AddAt, Launch
-from adjoint.compiler.cuda.simulator import Simulator
 from adjoint.compiler.cuda.tiles import Tile
 from adjoint.core.errors import ConversionError
 

@@ -88,6 +88,7 @@ def test_an_array_that_is_not_copied_is_a_view(options):
     np.testing.assert_array_equal(seen, [2.0 * np.tanh(y)] * 3)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "make",
     [

@@ -34,6 +34,7 @@ def outcome(f, *args):
     return y.shape, y.dtype, y.tolist()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("axis", [0, -1, 1, (0,), ()])
 @pytest.mark.parametrize("name", AXIS_OF_A_NUMBER)
 def test_the_axis_of_an_array_without_axes(name, axis):

@@ -268,6 +268,7 @@ def test_eig_of_a_rotation(rng):
     np.testing.assert_allclose(ad.grad(f)(2.0), 1.0)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("full", [False, True])
 @pytest.mark.parametrize("shape", [(3, 3), (4, 2), (2, 4), (2, 3, 2)])
@@ -476,6 +477,7 @@ TRUNCATED = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", TRUNCATED)
 @pytest.mark.parametrize("dtype", [float, complex])
 @pytest.mark.parametrize(("shape", "values"), [((3, 3), (3.0, 1.0, 0.6)), ((4, 3), (3.0, 0.5, 0.5)), ((2, 4), (2.0, 0.3))])

@@ -34,6 +34,7 @@ SLICES = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("made", SLICES.values(), ids=SLICES)
 @pytest.mark.parametrize("kind", [int, np.int64, np.int32], ids=lambda k: k.__name__)
 def test_one_program_for_all_places(made, kind):

@@ -67,6 +67,7 @@ def _agree(found, expected):
     return found[0] == expected[0] and found[1].dtype == expected[1].dtype and found[2] == expected[2] and same
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("given", ["float64", "float32", "int64", "bool"])
 @pytest.mark.parametrize("name", CALLS)
 def test_results_are_written_as_numpy_does(name, given):

@@ -21,6 +21,7 @@ def same(found, expected, dtype):
     np.testing.assert_allclose(found, expected, rtol=1e-13 if dtype == np.float64 else 1e-5)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("p", EXPONENTS)
 def test_powers_at_special_points(p, dtype):
@@ -92,6 +93,7 @@ def agrees(found, expected, rtol):
     )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", [np.complex128, np.complex64])
 @pytest.mark.parametrize("name", [*UFUNCS, *OTHERS])
 def test_complex_functions_at_special_points(name, dtype):

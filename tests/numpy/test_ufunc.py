@@ -7,6 +7,7 @@ from harness import check
 import adjoint as ad
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("ufunc", [np.logaddexp, np.logaddexp2, np.hypot])
 @pytest.mark.parametrize("shape", [(1,), (2,), (5,), (3, 4), (2, 3, 2)])
 @pytest.mark.parametrize("keepdims", [False, True])

@@ -89,7 +89,17 @@ def shapes(call):
 
 
 def every(test):
-    return pytest.mark.parametrize("module, name", EVERY, ids=lambda v: v)(test)
+    """A test of one function, of all functions in turn."""
+
+    def test_all():
+        for module, name in EVERY:
+            try:
+                test(module, name)
+            except BaseException as error:
+                error.add_note(f"{module}.{name}")
+                raise
+
+    return test_all
 
 
 def test_there_are_several_calls_of_each_function():

@@ -19,8 +19,7 @@ import os
 import re
 import time
 import warnings
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,7 +28,6 @@ from ..api.arguments import adopted, check_callable, name_of
 from ..core.bind import Trace, Traced, is_tracking, unwrap_fresh
 from ..core.errors import (
     ArgumentError,
-    BatchError,
     CompilerError,
     ConversionError,
     DeviceError,
@@ -47,11 +45,7 @@ from ..core.locks import cached, lock
 from ..core.strict import QUIET, raises
 from ..core.strict import state as error_state
 from ..core.tree import flatten, map_leaves
-from ..numpy.tables import traced_tables
-from ..source import ADOPTED_LOOPS, ALL, Scope, reaches_adopted
 from ..staging.guard import PythonNumberError
-from ..staging.purity import Draws, difference, is_alone
-from ..staging.reads import Reads
 from ..staging.type_queries import agree, line_of_type
 from .arguments import (
     DEFAULT,
@@ -66,9 +60,9 @@ from .arguments import (
 from .calls import Chain, StaticChains
 from .compose import Derivatives, NotCompiledError
 from .gpu import GPUSpecialization
-from .recompilation import varying_lines, why_again
+from .recompilation import why_again
 from .specialization import Signature, Specialization, Staged, same_program
-from .stage_call import stage_call
+from .stage_call import Stager
 
 Function = Callable[..., Any]
 MANY = 3  # times that a function is recompiled for one reason before a warning
@@ -168,9 +162,7 @@ class Jitted:
         self.specializations: dict[Signature, list[Specialization]] = {}
         self.eager: dict[Signature, str] = {}  # signatures that are not compiled, and why
         self.reasons: dict[str, int] = {}  # why it was compiled again, and how often
-        self.varying: set[Any] = set()  # outside places whose values have changed: numbers there become inputs
-        self.branches: set[str] = set()  # lines where calls have gone both ways: branches of adopted code there are staged
-        self._by_order = False  # there is a program for arrays in C order only
+        self._stager = Stager(self.arguments)
         self._lock = lock()
         self._calls = Chain((), self._find)  # without keywords
         self._named: dict[tuple[str, ...], Chain] = {}  # by keywords, as they are given
@@ -199,11 +191,11 @@ class Jitted:
         """A call that no native entry accepted: its arguments have to be flattened in Python, or have new types."""
         if is_tracking() and any(isinstance(unwrap_fresh(x), Traced) for x in flatten((args, kwargs))[0]):
             return self._inside(args, kwargs)
-        leaves, signature = self.arguments.open(args, kwargs, self._by_order)
+        leaves, signature = self.arguments.open(args, kwargs, self._stager.by_order)
         if signature is None or signature in self.eager:
             return self._eagerly(args, kwargs)
         tried: list[Specialization] = []
-        by_order = self._by_order
+        by_order = self._stager.by_order
         compiled: Specialization | Uncompiled | None = None
         while compiled is None:
             for specialization in [p for p in self.specializations.get(signature, ()) if p not in tried]:
@@ -221,7 +213,7 @@ class Jitted:
             return self._eagerly(args, kwargs)
         if isinstance(compiled, Uncompiled):
             return compiled.result
-        if self._by_order and not by_order:
+        if self._stager.by_order and not by_order:
             return self._find(*args, **kwargs)  # the arrays may be in another memory order than the program expects
         result = self._attempt(compiled, leaves, args, kwargs)
         # By rounding, a value at a threshold may be on its other side in machine code.
@@ -231,7 +223,7 @@ class Jitted:
         """The result of a program; if an operation fails, that of the function, which may catch the error or raise its own."""
         found, changed = specialization.outside()
         if changed is not None:
-            self.varying.add(changed)
+            self._stager.varying.add(changed)
             return specialization.missed
         try:
             return specialization.run([*leaves, *found])
@@ -300,7 +292,7 @@ class Jitted:
             return Uncompiled(self._eagerly(args, kwargs))
         try:
             staged = self._stage(args, kwargs, leaves, signature)
-            if known and self._varies(staged, known):
+            if known and self._stager.varies(staged, known):
                 staged = self._stage(args, kwargs, leaves, signature)
             if staged.failed or any(same_program(staged, specialization) for specialization in known):
                 # The function has caught an error; or, by rounding, a value is on the other side of a threshold in machine code.
@@ -362,7 +354,7 @@ class Jitted:
             chain = self._named.setdefault(tuple(kwargs), Chain(tuple(sorted(kwargs)), self._find))  # as dicts are flattened
         else:
             chain = self._calls
-        chain.copies = not self._by_order
+        chain.copies = not self._stager.by_order
         return chain
 
     def _remember(self, specialization: Specialization, signature: Signature, args: Any, kwargs: Any) -> None:
@@ -412,70 +404,16 @@ class Jitted:
         )
 
     def _stage(self, args: Any, kwargs: Any, leaves: list[Any], signature: Signature) -> Staged:
-        """The graph of this call, and what it depends on. Arrays that the function reads outside are inputs.
-
-        If the function passes them to code that takes plain arrays only, it is staged with the arrays of this call instead,
-        which are then compared at each call.
-        """
-        draws = Draws(self.f)
-        reads = Reads(self.varying)
         try:
-            try:
-                staged = self._stage_once(args, kwargs, leaves, signature, reads)
-            except BatchError as error:  # a branch on which the examples differ
-                if error.line in self.branches or not self._stages_varying():
-                    raise
-                self.branches.add(error.line)
-                return self._stage(args, kwargs, leaves, signature)
-            except Exception:  # the function may have replaced our error
-                if not reads.asks_for_tables:
-                    raise
-                reads = Reads(self.varying, traced=traced_tables)
-                staged = self._stage_once(args, kwargs, leaves, signature, reads)
-        except ConversionError:
-            if not reads.inputs:
-                raise
-            reads = Reads(by_value=True, traced=reads.traced)
-            staged = self._stage_once(args, kwargs, leaves, signature, reads)
-        if draws.happened:
-            again = None if is_alone() else self._stage_once(args, kwargs, leaves, signature, reads.again())
-            if again is None or difference(staged.graph, again.graph) is not None:
-                draws.undo()
-                raise UnsupportedError("it draws random numbers; pass them as an argument")
-        return staged
-
-    def _stage_once(self, args: Any, kwargs: Any, leaves: list[Any], signature: Signature, reads: Reads) -> Staged:
-        staged = stage_call(self.arguments, args, kwargs, leaves, signature, reads, self._scope())
-        if staged.by_order:
-            self._by_order = True
-            for chain in (self._calls, *self._named.values(), *(self._static.chains.values() if self._static else ())):
-                chain.copies = False
-        return staged
-
-    def _varies(self, staged: Staged, known: Sequence[Specialization]) -> bool:
-        """Note where this call takes other branches than earlier ones; whether adopted code can be staged with both.
-
-        So k branches need k + 1 programs at most, and not one for each combination.
-        """
-        if staged.failed or not self._stages_varying():
-            return False
-        before = len(self.branches)
-        for specialization in known:
-            self.branches |= varying_lines(staged.guards, specialization.guards)
-        return len(self.branches) > before
-
-    def _stages_varying(self) -> bool:
-        return self.options.source is None and reaches_adopted(self.f)
-
-    def _scope(self) -> Scope | None:
-        """Whose loops and branches are staged from the source."""
-        if self.options.source is None:
-            return replace(ADOPTED_LOOPS, varying=frozenset(self.branches)) if self._stages_varying() else None
-        return ALL if self.options.source else None
+            return self._stager.stage(args, kwargs, leaves, signature)
+        finally:
+            if self._stager.by_order:
+                for chain in (self._calls, *self._named.values(), *(self._static.chains.values() if self._static else ())):
+                    chain.copies = False
 
     def lower(self, *args: Any, **kwargs: Any) -> Specialization:
         """The program for these arguments, compiled if necessary, for inspection: `.graph`, `.lowered`, `.native.text`."""
-        leaves, signature = self.arguments.open(args, kwargs, self._by_order)
+        leaves, signature = self.arguments.open(args, kwargs, self._stager.by_order)
         if signature is None:
             raise ArgumentError("lower needs arrays, not values inside another transform")
         for specialization in self.specializations.get(signature, ()):
@@ -492,7 +430,7 @@ class Jitted:
     def profile(self, *args: Any, **kwargs: Any) -> str:
         """How long each step of the program for these arguments takes, the longest first."""
         specialization = self.lower(*args, **kwargs)
-        leaves, _ = self.arguments.open(args, kwargs, self._by_order)
+        leaves, _ = self.arguments.open(args, kwargs, self._stager.by_order)
         return f"{name_of(self.f)}: {specialization.profile([*leaves, *specialization.outside()[0]])}"
 
     def report(self) -> str:

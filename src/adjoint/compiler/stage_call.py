@@ -1,4 +1,7 @@
-"""One call of a function, staged: it runs on values of a `Guarded` trace, which records its graph and its guards."""
+"""One call of a function, staged: it runs on values of a `Guarded` trace, which records its graph and its guards.
+
+A `Stager` stages a call again where the first attempt shows that it must be staged in another way.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +14,88 @@ import numpy as np
 
 from ..api.arguments import input_names, name_of, output_leaf
 from ..core.bind import Traced, called_from_outside
-from ..core.errors import TableError, UnsupportedError
+from ..core.errors import BatchError, ConversionError, TableError, UnsupportedError
 from ..core.tree import final, flatten, leaf_names
 from ..numpy.layout import with_strides
-from ..source import Scope, noting, transformed
+from ..numpy.tables import traced_tables
+from ..source import ADOPTED_LOOPS, ALL, Scope, noting, reaches_adopted, transformed
 from ..source import lines as source_lines
 from ..staging.guard import Guarded
-from ..staging.purity import watched
+from ..staging.purity import Draws, difference, is_alone, watched
 from ..staging.reads import Reads
 from .arguments import WEAK, Arguments, check_gpus, to_stage
-from .specialization import Signature, Staged, in_rows
+from .recompilation import varying_lines
+from .specialization import Signature, Specialization, Staged, in_rows
+
+
+class Stager:
+    """Stages the calls of one function, and remembers in which respects they differ."""
+
+    def __init__(self, arguments: Arguments) -> None:
+        self.arguments, self.source = arguments, arguments.options.source
+        self.varying: set[Any] = set()  # outside places whose values have changed: numbers there become inputs
+        self.branches: set[str] = set()  # lines where calls have gone both ways: branches of adopted code there are staged
+        self.by_order = False  # there is a program for arrays in C order only
+
+    def stage(self, args: Any, kwargs: Any, leaves: Sequence[Any], signature: Signature) -> Staged:
+        """The graph of this call, and what it depends on. Arrays that the function reads outside are inputs.
+
+        If the function passes them to code that takes plain arrays only, it is staged with the arrays of this call instead,
+        which are then compared at each call.
+        """
+
+        def once(reads: Reads) -> Staged:
+            staged = stage_call(self.arguments, args, kwargs, leaves, signature, reads, self._scope())
+            self.by_order |= staged.by_order
+            return staged
+
+        draws = Draws(self.arguments.f)
+        reads = Reads(self.varying)
+        try:
+            try:
+                staged = once(reads)
+            except BatchError as error:  # a branch on which the examples differ
+                if error.line in self.branches or not self._stages_varying():
+                    raise
+                self.branches.add(error.line)
+                return self.stage(args, kwargs, leaves, signature)
+            except Exception:  # the function may have replaced our error
+                if not reads.asks_for_tables:
+                    raise
+                reads = Reads(self.varying, traced=traced_tables)
+                staged = once(reads)
+        except ConversionError:
+            if not reads.inputs:
+                raise
+            reads = Reads(by_value=True, traced=reads.traced)
+            staged = once(reads)
+        if draws.happened:
+            again = None if is_alone() else once(reads.again())
+            if again is None or difference(staged.graph, again.graph) is not None:
+                draws.undo()
+                raise UnsupportedError("it draws random numbers; pass them as an argument")
+        return staged
+
+    def varies(self, staged: Staged, known: Sequence[Specialization]) -> bool:
+        """Note where this call takes other branches than earlier ones; whether adopted code can be staged with both.
+
+        So k branches need k + 1 programs at most, and not one for each combination.
+        """
+        if staged.failed or not self._stages_varying():
+            return False
+        before = len(self.branches)
+        for specialization in known:
+            self.branches |= varying_lines(staged.guards, specialization.guards)
+        return len(self.branches) > before
+
+    def _stages_varying(self) -> bool:
+        return self.source is None and reaches_adopted(self.arguments.f)
+
+    def _scope(self) -> Scope | None:
+        """Whose loops and branches are staged from the source."""
+        if self.source is None:
+            return replace(ADOPTED_LOOPS, varying=frozenset(self.branches)) if self._stages_varying() else None
+        return ALL if self.source else None
 
 
 def stage_call(

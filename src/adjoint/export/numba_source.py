@@ -6,29 +6,29 @@ import os
 import re
 from typing import Any
 
+import numpy as np
+
 from ..core.errors import ArgumentError, UnsupportedError, boundary
 from ..core.types import Type
 from ..ir.graph import Equation, Graph, Literal
+from ..ops import broadcast, control, decompose, determinant, elementwise, gaps, index, integer, pseudo, reduce, solve, sort
 from ..view.python import module
 from ..view.python_text import PRELUDE
 from .program import write
 from .python_source import readable
 
-#: Ops whose text Numba compiles, of every shape.
-COMPILED = frozenset({
-    "abs", "add", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "bitwise_and", "bitwise_or",
-    "bitwise_xor", "broadcast_to", "cast", "cbrt", "ceil", "checkpoint", "cholesky", "cond", "conj", "copysign", "cos", "cosh",
-    "deg2rad", "det", "div", "equal", "exp", "exp2", "expit", "expm1", "fabs", "floor", "floor_divide", "fmax", "fmin", "fmod",
-    "gather", "gcd", "getitem", "greater", "greater_equal", "hypot", "ieee_mul", "invert", "isfinite", "isinf", "isnan", "lcm",
-    "ldexp", "left_shift", "less", "less_equal", "log", "log10", "log1p", "log2", "logaddexp", "logaddexp2", "logical_and",
-    "logical_not", "logical_or", "logical_xor", "matmul", "maximum", "minimum", "mul", "neg", "nextafter", "not_equal", "pinv",
-    "place", "pos", "power", "rad2deg", "real", "reciprocal", "remainder", "reshape", "right_shift", "rint", "root", "round_to",
-    "scan", "searchsorted", "sign", "signbit", "sin", "sinc", "sinh", "slogdet", "solve", "spacing", "sqrt", "square",
-    "strong_mul", "strong_mul_either", "sub", "svd", "take_along", "tan", "tanh", "transpose", "trunc", "truncate", "where",
-    "while",
+#: Ops whose text Numba compiles, of every shape, beside NumPy's ufuncs and Python's operators.
+_COMPILED = frozenset({
+    broadcast.broadcast_to, broadcast.cast, broadcast.real, broadcast.reshape, broadcast.transpose, broadcast.where,
+    control.checkpoint, control.cond, control.scan, control.while_,
+    decompose.cholesky, decompose.svd, determinant.det, determinant.slogdet, pseudo.pinv, solve.solve,
+    elementwise.absolute, elementwise.expit, elementwise.invert, elementwise.rounded, elementwise.sinc, elementwise.square,
+    elementwise.truncate, index.gather, index.getitem, index.place, sort.searchsorted, sort.take_along,
 })  # fmt: skip
+#: Ufuncs that Numba does not have.
+_MISSING = frozenset({elementwise.heaviside, gaps.magnitude, integer.bitwise_count})
 #: Reductions that Numba has over all axes, or over one.
-_REDUCED = {"sum": (True, True), "max": (True, False), "min": (True, False)}
+_REDUCED = {broadcast.sum_: (True, True), reduce.max_: (True, False), reduce.min_: (True, False)}
 
 
 @boundary
@@ -79,11 +79,12 @@ def _check(graph: Graph) -> None:
 
 def _is_compiled(equation: Equation, given: list[Type]) -> bool:
     op, params = equation.op, equation.params
-    if op.name in _REDUCED:
-        whole, single = _REDUCED[op.name]
+    if op in _REDUCED:
+        whole, single = _REDUCED[op]
         count, ndim = len(params["axis"]), len(given[0].shape)
         return not params["keepdims"] and ((whole and count == ndim) or (single and count == 1))
-    return op.name in COMPILED
+    is_numpys = isinstance(op.impl, np.ufunc) and hasattr(np, op.impl.__name__)
+    return op in _COMPILED or ((is_numpys or bool(op.infix)) and op not in _MISSING)
 
 
 __all__ = ["numba"]

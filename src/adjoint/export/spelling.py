@@ -6,7 +6,6 @@ is given the offset, and the array too unless it is that of all intermediate arr
 
 from __future__ import annotations
 
-import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -15,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..compiler.lower.kernel import Dtype
+from ..compiler.lower.kernel import STARTS, Dtype
 from .template import Template
 
 BOOL = np.dtype(bool)
@@ -37,7 +36,6 @@ RULES = {
 #: Names of functions in C and JavaScript that differ from ours.
 MATH = {f"arc{name}": f"a{name}" for name in ("sin", "cos", "tan", "tan2", "sinh", "cosh", "tanh")}
 WORK = {"float64": "f64", "float32": "f32", "int64": "i64", "int32": "i32", "bool": "b8"}  # parts of the work array
-_START = {"sum": 0, "prod": 1, "max": -math.inf, "min": math.inf, "any": False, "all": True}
 
 
 def words(text: str) -> frozenset[str]:
@@ -202,7 +200,7 @@ class Spelling(ABC):
     def start_of(self, how: str, dtype: Dtype) -> str:
         if how in ("max", "min") and dtype.kind == "i":
             return self.extreme(how, dtype)
-        return self.literal(_START[how], dtype)
+        return self.literal(STARTS[how], dtype)
 
     def extreme(self, how: str, dtype: Dtype) -> str:
         """The integer that no other one is below, for a maximum, or above."""

@@ -17,27 +17,23 @@ then imported), as Python's operator, or as its definition in other ops (`scalar
 from __future__ import annotations
 
 import ast
-import inspect
 import keyword
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from types import FunctionType
 from typing import Any
 
 import numpy as np
 
-from ..core.bind import Traced
 from ..core.errors import NamedLine, UnsupportedError
-from ..core.op import Expansion, Op
+from ..core.op import Op
 from ..core.types import Type
 from ..ir.edit import values_read
 from ..ir.graph import Equation, Graph, Literal, Operand
-from ..ops import control, linalg
-from ..ops.broadcast import cast
+from ..ops import control
 from .finite import finite, is_tame, loop_tame, ordinary_products
-from .notation import PYTHON, Text, python_name
-from .python_text import PRELUDE, TABLE, Call, array, as_declared, number
+from .notation import python_name
+from .python_text import PRELUDE, TABLE, Call, array, definitions, number, readably, written
 
 # -- graphs -----------------------------------------------------------------------------------------------------
 
@@ -57,7 +53,7 @@ def module(functions: Sequence[tuple[Graph, Sequence[str] | None]], readable: bo
     for graph, _ in functions:
         for equation in all_equations(graph):
             if equation.op.python == "def":
-                helpers |= _definitions(equation.op.impl)
+                helpers |= definitions(equation.op.impl)
     constants = dict[Literal, str]()
     written = [_Function(g, names, constants, {"np", "special", *PRELUDE, *helpers}, readable).text() for g, names in functions]
     everything = "\n".join(written)
@@ -182,8 +178,8 @@ class _Function:
         """The right-hand side of an equation that is neither a loop nor a branch."""
         given = [o.type if isinstance(o, Literal) else types[o] for o in equation.inputs]
         if self.readable:
-            return _readably(equation, args, given)
-        return _written(equation, Call(args, equation.params, given))
+            return readably(equation, args, given)
+        return written(equation, Call(args, equation.params, given))
 
     def _noted(self, lines: list[str], line: str) -> list[str]:
         """Lines with the source line that they come from, once if the text is to be readable."""
@@ -298,32 +294,6 @@ def _result_names(equation: Equation, wanted: dict[int, str]) -> list[str]:
         names = equation.params["body"].input_names[equation.params["body_consts"] :]
     names = [*names, *(f"v{n}" for n in equation.outputs[len(names) :])]
     return [wanted.get(n, name) for n, name in zip(equation.outputs, names, strict=True)]
-
-
-_CLASSES = {"bool": "np.bool_"}  # of NumPy's scalars, where the name is another than that of the dtype
-#: Reductions over all axes that need not name them.
-_REDUCTIONS = frozenset({"sum", "max", "min", "prod", "any", "all"})
-
-
-def _readably(equation: Equation, args: Sequence[str], types: Sequence[Type]) -> str:
-    """The right-hand side as a person writes it: `x @ w`, `np.sum(x, axis=0)`, `0.5 * x`."""
-    op, params, args = equation.op, dict(equation.params), list(args)
-    if op is linalg.matmul and all(t.shape for t in types):
-        return f"{args[0]} @ {args[1]}"
-    if op is cast and not types[0].shape and types[0].dtype.kind != "c":
-        return f"{_CLASSES.get(params['dtype'].name, 'np.' + params['dtype'].name)}({args[0]})"
-    constant = [isinstance(o, Literal) for o in equation.inputs]
-    if op.infix and not all(constant) and all(t.dtype == np.float64 for t in types):  # a Python number promotes to the same
-        for i, o in enumerate(equation.inputs):
-            if isinstance(o, Literal) and not o.is_weak and not o.type.shape:
-                args[i] = number(o.value.item())
-    if op.name in _REDUCTIONS and not params.get("keepdims", True):
-        del params["keepdims"]
-        axis = params.pop("axis")
-        if len(axis) < len(types[0].shape) or not axis:
-            params["axis"] = axis[0] if len(axis) == 1 else axis
-    written = _written(replace(equation, params=params), Call(args, params, types))
-    return written.removesuffix("[()]") if equation.types[0].shape else written  # it makes a number of an array without axes
 
 
 _DEEPEST = 4  # calls inside one another, in a readable expression
@@ -449,59 +419,13 @@ _STRUCTURED: dict[Op, Callable[..., list[str]]] = {
     control.checkpoint: _write_checkpoint,
 }
 
-# -- single equations -------------------------------------------------------------------------------------------
-
-
-def _definitions(function: Any) -> dict[str, str]:
-    """The sources of a function and of those that it calls, by name, in definition order."""
-    tree = ast.parse(inspect.getsource(function))
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef):
-            node.returns = None
-        elif isinstance(node, ast.arg):
-            node.annotation = None
-    names = [node.id for node in ast.walk(tree) if isinstance(node, ast.Name)]
-    found = dict[str, str]()
-    for other in (function.__globals__.get(name) for name in names):
-        if isinstance(other, FunctionType) and other is not function:
-            found |= _definitions(other)
-    return found | {function.__name__: ast.unparse(tree)}
-
 
 def has_text(op: Op, params: dict[str, Any], types: Sequence[Type]) -> bool:
     """Whether an op on operands of these types can be written."""
     try:
-        return op in _STRUCTURED or bool(_written(Equation(op, (), params, (), ()), Call(["x"] * len(types), params, types)))
+        return op in _STRUCTURED or bool(written(Equation(op, (), params, (), ()), Call(["x"] * len(types), params, types)))
     except UnsupportedError:
         return False
-
-
-def _written(equation: Equation, call: Call) -> str:
-    """The right-hand side of an equation."""
-    op, args = equation.op, call.args
-    try:
-        if op in TABLE:
-            return TABLE[op](call)
-        declared = as_declared(op, args, call.params)
-        if declared:
-            return declared
-    except TypeError as error:
-        raise _unwritten(equation, str(error)) from None
-    if callable(op.scalar):
-        return str(Expansion(_expanded).run(op.scalar, [Text(a) for a in args]).text)
-    raise _unwritten(equation, "it is not one function of NumPy or scipy.special")
-
-
-def _expanded(op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Text:
-    """One op of an expression that another stands for."""
-    return PYTHON.call(op, [a.aux if isinstance(a, Traced) else Text(number(a)) for a in args])
-
-
-def _unwritten(equation: Equation, why: str) -> UnsupportedError:
-    return UnsupportedError(
-        f"the op {equation.op.name!r} cannot be written as Python with NumPy: {why}; run the graph itself, or save its text",
-        equation.line or None,
-    )
 
 
 def _words(names: Iterable[str], reserved: set[str]) -> list[str]:

@@ -1,19 +1,26 @@
-"""How numbers, parameters, indices and single ops are written in Python source, for `python.py`."""
+"""How numbers, parameters, indices and single equations are written in Python source, for `python.py`."""
 
 from __future__ import annotations
 
+import ast
+import inspect
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from types import FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.op import Op
+from ..core.bind import Traced
+from ..core.errors import UnsupportedError
+from ..core.op import Expansion, Op
 from ..core.types import Type
-from ..ops import convolve, decompose, fft, index, linalg, solve
-from ..ops.broadcast import cast
+from ..ir.graph import Equation, Literal
+from ..ops import convolve, decompose, fft, index, linalg, reduce, solve
+from ..ops.broadcast import cast, sum_
 from ..ops.elementwise import truncate
-from .notation import python_name
+from .notation import PYTHON, Text, python_name
 
 _READABLE = 64  # elements; a longer constant is written as bytes
 _FEW = 4  # equal elements of an array that are still listed
@@ -159,6 +166,79 @@ TABLE: dict[Op, Writer] = {
     fft.fft: _fft,
     convolve.convolve: _convolve,
 }
+
+# -- equations -------------------------------------------------------------------------------------------------
+
+
+def written(equation: Equation, call: Call) -> str:
+    """The right-hand side of an equation."""
+    op, args = equation.op, call.args
+    try:
+        if op in TABLE:
+            return TABLE[op](call)
+        declared = as_declared(op, args, call.params)
+        if declared:
+            return declared
+    except TypeError as error:
+        raise _unwritten(equation, str(error)) from None
+    if callable(op.scalar):
+        return str(Expansion(_expanded).run(op.scalar, [Text(a) for a in args]).text)
+    raise _unwritten(equation, "it is not one function of NumPy or scipy.special")
+
+
+def _expanded(op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Text:
+    """One op of an expression that another stands for."""
+    return PYTHON.call(op, [a.aux if isinstance(a, Traced) else Text(number(a)) for a in args])
+
+
+def _unwritten(equation: Equation, why: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"the op {equation.op.name!r} cannot be written as Python with NumPy: {why}; run the graph itself, or save its text",
+        equation.line or None,
+    )
+
+
+_CLASSES = {"bool": "np.bool_"}  # of NumPy's scalars, where the name is another than that of the dtype
+#: Reductions over all axes that need not name them.
+_REDUCTIONS = frozenset({sum_, reduce.max_, reduce.min_, reduce.prod, reduce.any_, reduce.all_})
+
+
+def readably(equation: Equation, args: Sequence[str], types: Sequence[Type]) -> str:
+    """The right-hand side as a person writes it: `x @ w`, `np.sum(x, axis=0)`, `0.5 * x`."""
+    op, params, args = equation.op, dict(equation.params), list(args)
+    if op is linalg.matmul and all(t.shape for t in types):
+        return f"{args[0]} @ {args[1]}"
+    if op is cast and not types[0].shape and types[0].dtype.kind != "c":
+        return f"{_CLASSES.get(params['dtype'].name, 'np.' + params['dtype'].name)}({args[0]})"
+    constant = [isinstance(o, Literal) for o in equation.inputs]
+    if op.infix and not all(constant) and all(t.dtype == np.float64 for t in types):  # a Python number promotes to the same
+        for i, o in enumerate(equation.inputs):
+            if isinstance(o, Literal) and not o.is_weak and not o.type.shape:
+                args[i] = number(o.value.item())
+    if op in _REDUCTIONS and not params.get("keepdims", True):
+        del params["keepdims"]
+        axis = params.pop("axis")
+        if len(axis) < len(types[0].shape) or not axis:
+            params["axis"] = axis[0] if len(axis) == 1 else axis
+    text = written(replace(equation, params=params), Call(args, params, types))
+    return text.removesuffix("[()]") if equation.types[0].shape else text  # it makes a number of an array without axes
+
+
+def definitions(function: Any) -> dict[str, str]:
+    """The sources of a function and of those that it calls, by name, in definition order."""
+    tree = ast.parse(inspect.getsource(function))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            node.returns = None
+        elif isinstance(node, ast.arg):
+            node.annotation = None
+    names = [node.id for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    found = dict[str, str]()
+    for other in (function.__globals__.get(name) for name in names):
+        if isinstance(other, FunctionType) and other is not function:
+            found |= definitions(other)
+    return found | {function.__name__: ast.unparse(tree)}
+
 
 #: Functions that some lines call, written out in front where they are needed.
 PRELUDE = {

@@ -17,6 +17,7 @@ def check(f, *args):
         np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("length", [0, 1, 2, 5])
 @pytest.mark.parametrize("step", [lambda c, x: (np.sin(c) + x, c * x), lambda c, x: (c @ c.T @ c + x, np.sum(c))])

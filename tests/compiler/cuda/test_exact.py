@@ -28,6 +28,7 @@ def inputs(shape, dtype):
     return x, y
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_means_over_equal_elements(xp, shape, dtype):
@@ -38,6 +39,7 @@ def test_means_over_equal_elements(xp, shape, dtype):
             assert found.tobytes() == sort.share_equal.impl(t, of, axis=axis, ordered=ordered).tobytes()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "int32"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_running_extrema(xp, shape, dtype):
@@ -50,6 +52,7 @@ def test_running_extrema(xp, shape, dtype):
             np.testing.assert_array_equal(found, ufunc.accumulate(y, axis=axis))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_recurrences_and_cumulative_products(xp, shape, dtype):
@@ -62,6 +65,7 @@ def test_recurrences_and_cumulative_products(xp, shape, dtype):
         assert exact.cumprod(xp, a, axis=axis).tobytes() == np.cumprod(a, axis=axis).tobytes()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("shape", [*SHAPES, (2, 1000), (1, 2081)])
 def test_cumulative_sums(xp, shape, dtype):

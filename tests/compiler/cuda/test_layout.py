@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 from on_device import both_orders, on_cpu, program
+from simulator import Simulator
 
 import adjoint as ad
 from adjoint.compiler.cuda.launch import Launch
 from adjoint.compiler.cuda.layout import FEW_LIVE, RESIDENT, RESIDENT_OF_SHORT, registers_alive, resident
-from adjoint.compiler.cuda.simulator import Simulator
 from adjoint.compiler.lower.kernel import Kernel
 
 
@@ -49,6 +49,7 @@ def test_neighbouring_points_of_a_thread(n, dtype, each):
     assert '"nvvm.minctasm"="5"' in made.module.for_gpu()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("n", [1 << 18, (1 << 18) + 3])
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("how", [np.sum, np.max, np.prod, np.any])

@@ -48,6 +48,7 @@ def test_programs_with_several_points_a_thread(chunk, monkeypatch):
         check(f, (*programs.values(types, np.random.default_rng(number)), c), programs.described(number, steps, types))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("n", [layout.SEVERAL - 1, layout.SEVERAL, 2 * layout.SEVERAL + 5])
 @pytest.mark.parametrize("at", [0, 3, -1])
 def test_flags_over_many_points(n, at):

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from night import AT_NIGHT
 from on_device import program
+from simulator import Simulator
 
 import adjoint as ad
 from adjoint.compiler.cuda import ptx
-from adjoint.compiler.cuda.simulator import Simulator
 
 NAMES = ("sm_70", "sm_80", "sm_90")
 PROCESSORS = [

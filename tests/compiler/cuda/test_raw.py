@@ -57,6 +57,7 @@ def test_status(xp, count, dtype):
         np.testing.assert_array_equal(flags[:, 0], info != 0)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("shape", [(1, 1), (4, 3, 3), (20, 20), (2, 2, 5, 5)])
 def test_symmetry(xp, shape, dtype):

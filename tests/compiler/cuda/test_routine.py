@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from on_device import both_orders, on_cpu, program
 from scipy import special
+from simulator import Simulator
 
 import adjoint as ad
 from adjoint.compiler.cuda import layout
-from adjoint.compiler.cuda.simulator import Simulator
 
 
 @pytest.mark.parametrize("n", [layout.SEVERAL - 1, layout.SEVERAL, 2 * layout.SEVERAL + 5])

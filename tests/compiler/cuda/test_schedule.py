@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 from on_device import both_orders, on_cpu, program
+from simulator import Simulator
 
 import adjoint as ad
 from adjoint.compiler.cuda import layout, schedule
 from adjoint.compiler.cuda.schedule import AddAt
-from adjoint.compiler.cuda.simulator import Simulator
 
 RNG = np.random.default_rng(0)
 ROWS, COLUMNS = np.tril_indices(5)
@@ -37,6 +37,7 @@ def test_places_of_constants_are_sorted_once(f, fixed):
         np.testing.assert_allclose(found, ad.grad(f)(values), rtol=1e-13)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("shared", [40_000, 3000, 300])
 @pytest.mark.parametrize("count", [1, 2, 18, 20, 30, 45])
 def test_many_reductions(count, shared, monkeypatch):

@@ -2,8 +2,8 @@
 
 import numpy as np
 from on_device import both_orders, on_cpu, program
+from simulator import Simulator
 
-from adjoint.compiler.cuda.simulator import Simulator
 from adjoint.compiler.cuda.text import DeviceModule, _with_loops_named
 
 X = np.linspace(0.1, 1.0, 40)

@@ -1,11 +1,10 @@
 """Several kernels over the same rows in one launch: which are grouped, and that results equal those of separate launches."""
 
-import os
-
 import numpy as np
 import pytest
 import row_programs
 import test_compiled_programs as programs
+from night import asked
 from on_device import both_orders, on_cpu
 
 import adjoint as ad
@@ -14,7 +13,7 @@ from adjoint.compiler.cuda.tiles import Tile
 from adjoint.compiler.lower import row_tiles
 
 RNG = np.random.default_rng(0)
-ROW_PROGRAMS = int(os.environ.get("ADJOINT_PROGRAMS", "16")) // 2
+ROW_PROGRAMS = asked(8) // 2
 
 
 def softmax(x):

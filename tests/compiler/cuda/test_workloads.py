@@ -2,8 +2,7 @@
 
 import pytest
 from gpu.test_workloads import *  # noqa: F403
-
-from adjoint.compiler.cuda.simulator import Simulator
+from simulator import Simulator
 
 
 @pytest.fixture

@@ -36,6 +36,7 @@ def compiled(l, g):
     return result
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("n", SIZES)
 def test_compiled(n, dtype):

@@ -25,6 +25,7 @@ FUNCTIONS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("name", sorted(FUNCTIONS))
@@ -37,6 +38,7 @@ def test_against_numpy(name, n, dtype):
     assert np.all(np.abs(got - exact) <= 20 * n * np.finfo(dtype).eps * condition * (scale + 1))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("n", [1, 2, 5, 12, 13])
 @pytest.mark.parametrize("name", ["slogdet", "inv", "solve"])
 def test_gradients(name, n):

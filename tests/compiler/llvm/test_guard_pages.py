@@ -197,7 +197,8 @@ def main(side, missing=""):
     at_end = side == "end"
     fuse.plan = spaced(at_end)
     guarded = Guarded(at_end)
-    for name, f, arguments in [*chosen(), *([] if missing else drawn(side))]:
+    cases = [*chosen()] if missing else rotated(chosen(), at_end, 2)  # of each kind, some sizes on each side
+    for name, f, arguments in [*cases, *([] if missing else drawn(side))]:
         if missing and name != "in pieces":
             continue
         print(name, flush=True)
@@ -212,7 +213,7 @@ def main(side, missing=""):
 
 if __name__ == "__main__":
     import test_compiled_programs as programs
-    from night import AT_NIGHT
+    from night import AT_NIGHT, rotated
 
     import adjoint as ad
     from adjoint.compiler.lower import fuse

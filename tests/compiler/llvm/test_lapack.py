@@ -55,6 +55,7 @@ def agree(f, *xs, native=True, tolerance=1e-11, normalise=lambda r: r):
     return steps
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("stack", STACKS)
 @pytest.mark.parametrize("n", [1, 5, 70])
@@ -76,6 +77,7 @@ def test_cholesky_reads_the_lower_triangle():
     assert ad.jit(np.linalg.cholesky)(half)[0, 1] == 0
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize(("left", "right"), [((), ()), ((), (2,)), ((2, 1), (3,))])
 @pytest.mark.parametrize(("n", "k"), [(4, 1), (1, 3), (70, 2)])
@@ -87,6 +89,7 @@ def test_systems(n, k, left, right, dtype):
         agree(lambda a, b: solve(a, view(b)), a0, b)  # noqa: B023
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("lower", [False, True])
@@ -121,6 +124,7 @@ def normalise_singular_vectors(results):
     return u[..., :k] * phase, s, vh[..., :k, :] * np.swapaxes(phase, -1, -2), *rest
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("stack", STACKS)
 @pytest.mark.parametrize("n", [1, 20])
@@ -133,6 +137,7 @@ def test_eigenvalues(n, stack, dtype, lower):
     agree(lambda w: negligible(w, sign=-1), np.array([1.0, 1.0, 2.0], dtype))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("stack", STACKS)
 @pytest.mark.parametrize(("m", "n"), [(1, 1), (5, 2), (2, 5), (30, 30)])

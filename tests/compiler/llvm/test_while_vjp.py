@@ -13,6 +13,7 @@ def loss(x, count, size):
     return np.sum(ad.while_loop(lambda s: s[1] < count, lambda s: (np.sin(s[0]) + x * 0.3, s[1] + 1), start)[0])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 10, 257])
 @pytest.mark.parametrize("size", [1, 5])
 def test_gradients_for_any_number_of_iterations(count, size):

@@ -29,6 +29,7 @@ def check(f, *args):
     return compiled.report()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "bool"])
 @pytest.mark.parametrize("places_dtype", ["int64", "int32"])
 @pytest.mark.parametrize(("shape", "axis"), CASES)
@@ -45,6 +46,7 @@ def test_views_and_intermediate_values(shape, axis):
     check(f, x, i)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("count", [1, 4, 30])
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize(("shape", "axis"), CASES)

@@ -24,6 +24,7 @@ def check(f, *args):
     assert "calls NumPy" not in compiled.report()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("first", NUMBERS)
 @pytest.mark.parametrize("second", NUMBERS)
 @pytest.mark.parametrize("sign", SIGNS)
@@ -39,6 +40,7 @@ def test_of_one_and_of_numbers(dtype):
     check(lambda x: ~(x[:, :1] & x) | ~x[0, 0], x)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", ["int64", "int32"])
 @pytest.mark.parametrize("other", ["int64", "int32"])
 @pytest.mark.parametrize("side", SHIFTS)

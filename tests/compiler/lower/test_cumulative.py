@@ -30,6 +30,7 @@ def test_values_are_numpys_bits(shape, axis, op, dtype, layout, seed):
     np.testing.assert_array_equal(got, wanted)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("op", [np.cumsum, np.cumprod])
 @pytest.mark.parametrize(("shape", "axis"), [((1,), 0), ((50,), 0), ((7, 30), 1), ((8, 30), 1), ((17, 5), 0), ((3, 4, 9), 1)])
 def test_derivatives_call_nothing(op, shape, axis):

@@ -64,6 +64,7 @@ def test_along_an_axis(name, n, rest, norm, single, data):
     assert "calls NumPy" not in compiled.report()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft"])
 @pytest.mark.parametrize("shape", [(16,), (15,), (6, 5), (101,)])
 def test_derivatives(name, shape):

@@ -64,6 +64,7 @@ def test_pieces_are_computed_in_their_place():
     np.testing.assert_allclose(ad.jit(f)(x, y), f(x, y), rtol=1e-14)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("shape", [(1,), (5,), (70,), (4, 6), (33, 40), (3, 1, 5)])
 @pytest.mark.parametrize("by", [0, 1, -1, 3, -7, 100])
 def test_cyclic_shifts_are_windows(shape, by):

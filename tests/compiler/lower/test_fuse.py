@@ -60,6 +60,7 @@ def chain(count):
     return f
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("count", [1, 23, 24, 25, 30, 48, 49, 60, 100, 400])
 @pytest.mark.parametrize("points", [1, 1000, 40_000])
 def test_each_written_function_is_computed_once(count, points):
@@ -67,6 +68,7 @@ def test_each_written_function_is_computed_once(count, points):
     assert functions(lower(graph)) == count
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("reach", [1.5, 10.0, 200.0])
 @pytest.mark.parametrize("count", [30, 100, 400])
 @pytest.mark.parametrize("derive", [lambda f: f, lambda f: ad.grad(lambda x: f(x).sum())], ids=["function", "gradient"])

@@ -35,6 +35,7 @@ def test_an_index_out_of_bounds_is_reported_at_the_end():
         compiled(X, np.array([0, 10]))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "shape, index", [((7,), "i"), ((7,), "-1 - i"), ((3, 7), "i % 3"), ((3, 7), "(i % 3, i)"), ((7, 3), "(slice(None), i % 3)")]
 )

@@ -123,12 +123,14 @@ VECTORS = [recurrence, with_fori_loop, from_the_end, swapped, two_arrays, old_ar
 TABLES = [gauss_seidel, soft_dtw, rows, parts_of_rows]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("f", VECTORS, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("n", [7, 8, 9, 60], ids=str)  # 8: arrays up to this are written as a whole
 def test_vectors(f, n):
     check(f, RNG.normal(size=n) * 0.5)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("f", TABLES, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("shape", [(3, 3), (9, 7), (14, 12)], ids=str)
 def test_tables(f, shape):
@@ -155,6 +157,7 @@ def test_an_iteration_costs_the_same_for_any_length():
             assert costs[0] == costs[1]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("f", [recurrence, swapped, two_arrays, old_array_kept], ids=lambda f: f.__name__)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_dtypes_and_switches(f, dtype):

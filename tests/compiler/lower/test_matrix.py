@@ -21,6 +21,7 @@ FUNCTIONS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("layout", ["rows", "columns", "strided", "stack"])
 def test_values_and_gradients(name, layout):

@@ -67,6 +67,7 @@ def test_several_keys():
     assert "calls NumPy" not in compiled.report()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("shape", "axis"), [((6,), 0), ((4, 3), 0), ((4, 3), 1)])
 @pytest.mark.parametrize("ties", [False, True])
 def test_gradients(shape, axis, ties):

@@ -42,6 +42,7 @@ def run(x, length, reverse=False):
     return a, b, c, d
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("points", [255, 256, 257, 1000, 4099])
 @pytest.mark.parametrize("length", [1, 2, 33])
 @pytest.mark.parametrize("reverse", [False, True])
@@ -50,6 +51,7 @@ def test_a_loop_that_stacks(monkeypatch, points, length, reverse):
     agree(monkeypatch, lambda x: run(x, length, reverse), x, grouped=points >= 256)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("shape", [(300,), (300, 3), (40, 7, 5)])
 def test_gradients_run_both_loops_in_one_tile(monkeypatch, dtype, shape):

@@ -37,6 +37,7 @@ def test_few_columns_are_written_out(left, right, narrow):
     np.testing.assert_allclose(got, a @ b, rtol=1e-11, atol=1e-11)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("columns", [8, 9, 15, 20, 31])
 @pytest.mark.parametrize("rows", [4, 6, 25, 71])

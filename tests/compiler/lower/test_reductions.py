@@ -9,6 +9,7 @@ RNG = np.random.default_rng(0)
 X = RNG.normal(size=(4, 5, 12))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("axis", [None, 0, 1, 2, (0, 2), (1, 2)])
 @pytest.mark.parametrize("how", [np.sum, np.max, np.min])
 def test_one_pass_and_nothing_stored(how, axis):

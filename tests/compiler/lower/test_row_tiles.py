@@ -128,6 +128,7 @@ def test_threads_and_their_number():
 SHAPES = [(7, 5), (13, 1), (1, 9), (4, 3, 6), (30, 2, 2), (0, 4), (9, 0), (25,)]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("pieces", [False, True])
 def test_tiles_of_single_rows(always, monkeypatch, shape, pieces):

@@ -20,6 +20,7 @@ def test_places_in_a_sorted_array(table, values, side):
     np.testing.assert_array_equal(found, wanted)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 7, 8, 9, 63, 64, 65, 1000])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_searches_call_nothing(n, dtype):

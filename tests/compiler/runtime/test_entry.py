@@ -95,6 +95,7 @@ DTYPES = ["?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8",
 # What fits
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("shape", [(), (1,), (3,), (0,), (2, 0, 3), (2, 3), (1, 1, 4), (2, 1) * 10], ids=str)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_arrays_of_every_dtype_and_shape(dtype, shape):

@@ -1,6 +1,6 @@
 """A GPU that runs programs: modules, and launches on the current stream.
 
-`GPU` and `Simulator` have the same interface, so a program runs on either.
+The tests' `Simulator` has the interface of `GPU`, so a program runs on either.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class GPU(Memory):
         ask = self.xp.cuda.driver.funcGetAttribute
         return {name: Use(*(ask(what, f.ptr) for what in (_REGISTERS, _LOCAL, _SHARED))) for name, f in functions.items()}
 
-    def libraries(self, precision: str) -> Libraries | None:
+    def libraries(self, precision: str) -> Libraries:
         if precision not in self._libraries:
             self._libraries[precision] = Libraries(self, self.handles.blas, self.handles.solver, precision)
         return self._libraries[precision]

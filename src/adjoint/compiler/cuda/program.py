@@ -1,6 +1,6 @@
 """A lowered program on a device: a list of actions over a table of addresses.
 
-    program = DeviceProgram(lower(graph), GPU())         # or Simulator()
+    program = DeviceProgram(lower(graph), GPU())
     program(x, y)                                   # arrays of the device in, arrays of the device out
 
 Every buffer of a program has a slot in the table: inputs, outputs, constants, and intermediate arrays, which are places in one

@@ -20,7 +20,7 @@ from ..llvm.lapack import FAILURES
 from ..lower.kernel import Buffer, View, size_of
 from ..lower.step import Branch, Foreign, Lapack, Lowered, Product, Scan, While, WhileVjp
 from ..lower.sweep import Sweep
-from . import control, linear, raw
+from . import control, raw
 from .foreign import REFUSALS, on_gpu
 from .launch import Launch
 from .schedule import AddAt
@@ -191,19 +191,13 @@ class DeviceRoutine:
         return run
 
     def product(self, step: Product) -> Action:
-        libraries = self.program.libraries
         views = (step.left, step.right, step.out)
-        if libraries is None:
-            return lambda table: linear.product_on_host(step, *(self.array(table, v) for v in views))
-        multiply, pick = libraries.product(step), operator.itemgetter(*(self.slots[v.buffer] for v in views))
+        multiply, pick = self.program.libraries.product(step), operator.itemgetter(*(self.slots[v.buffer] for v in views))
         return lambda table: multiply(pick(table))
 
     def lapack(self, step: Lapack) -> Action:
         views = (*step.operands, *step.inout, *step.outs)
-        libraries = self.program.libraries
-        if libraries is None:
-            return lambda table: linear.on_host(step, [self.array(table, v) for v in views])
-        routine = getattr(libraries, step.routine)
+        routine = getattr(self.program.libraries, step.routine)
         return lambda table: routine(step, *(self.array(table, v) for v in views))
 
     def foreign(self, step: Foreign) -> Action:

@@ -19,7 +19,7 @@ import numpy as np
 
 from ...core.types import Shape
 from ..lower.dead_code import needed, prune
-from ..lower.kernel import Buffer, Dtype, Kernel, Reduce, Scatter, Store, View, contiguous, size_of
+from ..lower.kernel import STARTS, Buffer, Dtype, Kernel, Reduce, Scatter, Store, View, contiguous, size_of
 from ..lower.merge import merged, written_out
 from ..lower.recompute import recomputed
 from ..lower.schedule import arrange, group
@@ -29,7 +29,6 @@ from .launch import Launch, covers
 from .layout import NEIGHBOURS, SHARED, Layout, choose, in_shared_memory, is_flag, reduced_loops, resident
 from .tiles import Tile, tiled
 
-_START: dict[str, Any] = {"sum": 0, "prod": 1, "max": -np.inf, "min": np.inf, "any": False, "all": True}
 THREADS_OF_A_LOOP = 128  # of a block: there are few points, and each takes long
 _PLACE = np.dtype(np.int64)
 
@@ -126,12 +125,12 @@ class Scheduling:
     def launches(self, kernel: Kernel) -> Iterator[Step | AddAt]:
         if 0 in kernel.domain:
             for r in kernel.reductions:
-                yield self.filled(r.view.buffer, _START[r.how], kernel)
+                yield self.filled(r.view.buffer, STARTS[r.how], kernel)
             return
         arrange(kernel)
         flags = [r for r in kernel.reductions if is_flag(kernel, r)]
         for r in flags:
-            yield self.filled(r.view.buffer, _START[r.how], kernel)
+            yield self.filled(r.view.buffer, STARTS[r.how], kernel)
         sums = [(reduced_loops(kernel, r), r) for r in kernel.reductions if r not in flags]
         root = min((mask for mask, _ in sums), key=len, default=frozenset())
         reductions, later = [], []
@@ -160,7 +159,7 @@ class Scheduling:
                 yield from self.launches(kernel)
             return
         for kernel in made.kernels:
-            yield from (self.filled(r.view.buffer, _START[r.how], kernel) for r in kernel.reductions if is_flag(kernel, r))
+            yield from (self.filled(r.view.buffer, STARTS[r.how], kernel) for r in kernel.reductions if is_flag(kernel, r))
         for total in made.totals:
             made.parts[total] = self.local((made.blocks, total.size), total.dtype).buffer
         yield made

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..lower.kernel import View, size_of
+from ..lower.kernel import COMBINED, View, size_of
 from ..lower.step import Cumulative
 from .instruction import MEMORY, REGISTER, Code
 
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from .program import StepRoutine
 
 _SIDE_BY_SIDE = 8  # rows: as many additions are under way while one waits
-
-_WORDS = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum"}
 
 
 def emit(routine: StepRoutine, step: Cumulative) -> None:
@@ -88,7 +86,7 @@ class _Rows:
     def combined(self, so_far: str, values: Sequence[str]) -> str:
         if self.step.how == "recurrence":
             return self.operation("add", self.operation("mul", values[0], so_far), values[1])
-        return self.operation(_WORDS[self.step.how], so_far, values[0])
+        return self.operation(COMBINED[self.step.how], so_far, values[0])
 
     def operation(self, word: str, a: str, b: str) -> str:
         return self.code.operation(word, [a, b], self.dtype, self.dtype)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import struct
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -10,9 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..lower import special
+from ..lower.kernel import STARTS, Dtype
 from .builder import Builder
-
-Dtype = np.dtype[Any]
 
 #: The LLVM types in a register and in memory, by dtype (NumPy takes 10 µs for a name): a bool is i1 or i8.
 REGISTER: dict[Dtype, str] = {np.dtype(np.float64): "double", np.dtype(np.float32): "float", np.dtype(np.bool_): "i1"}
@@ -273,13 +271,11 @@ _RULES: dict[str, Rule] = {
 
 # -- reductions: where they start, and how two parts are combined ------------------------------------------------
 
-_START = {"sum": 0, "prod": 1, "max": -math.inf, "min": math.inf, "any": False, "all": True}
-
 
 def start_of(how: str, dtype: Dtype) -> str:
     if dtype.kind in "iu" and how in ("max", "min"):
         return literal(np.iinfo(dtype).min if how == "max" else np.iinfo(dtype).max, dtype)
-    return literal(_START[how], dtype)
+    return literal(STARTS[how], dtype)
 
 
 def combine(c: Code, how: str, dtype: Dtype, a: str, b: str) -> str:

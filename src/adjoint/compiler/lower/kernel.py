@@ -142,11 +142,16 @@ class Store:
         return f"store s{self.scalar} to {self.view!r}"
 
 
+#: How a reduction starts, and the word that combines two of its parts.
+STARTS: dict[str, Any] = {"sum": 0, "prod": 1, "max": -np.inf, "min": np.inf, "any": False, "all": True}
+COMBINED = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum", "any": "or", "all": "and"}
+
+
 @dataclass(frozen=True, slots=True)
 class Reduce:
     """Reduces a line's values over the axes along which the view has stride 0."""
 
-    how: str  # sum, prod, max, min, any, all
+    how: str  # a key of STARTS
     scalar: int
     axes: tuple[int, ...]
     view: View

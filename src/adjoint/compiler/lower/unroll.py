@@ -13,11 +13,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypeVar
 
-from .kernel import Kernel, Reduce, Scalar, Store, View, Window
+from .kernel import COMBINED, Kernel, Reduce, Scalar, Store, View, Window
 from .scalar import Writer
 
 _Item = TypeVar("_Item")
-_COMBINED = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum", "any": "or", "all": "and"}
 
 
 def unrolled(kernel: Kernel, axis: int) -> Kernel:
@@ -43,7 +42,7 @@ def _reduce(made: Kernel, r: Reduce, axis: int, lines: list[int]) -> None:
         return
     total = lines[0]
     for line in lines[1:]:
-        total = Writer(made)(_COMBINED[r.how], total, line)
+        total = Writer(made)(COMBINED[r.how], total, line)
     view = _at(r.view, axis, 0)
     if rest:
         made.reductions.append(Reduce(r.how, total, rest, view))

@@ -2,8 +2,8 @@
 
 `roll.py` finds them (by `repeats.py`, `peel.py`, `operands.py` and `find.py`) and writes their scans (`write.py`); also nests and
 branches that do not repeat with a period (`blocks.py`, `write_blocks.py`), and loops over arrays whose length changes
-(`padded.py`). `share.py` lets a loop read what another one computes as well; `sink.py` moves sums of products behind a loop.
-`carries.py` drops carries that do not change, or that nothing reads.
+(`padded_groups.py`, `padded.py`). `share.py` lets a loop read what another one computes as well; `sink.py` moves sums of products
+behind a loop. `carries.py` drops carries that do not change, or that nothing reads.
 """
 
 from .carries import drop_idle_carries

@@ -17,20 +17,19 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from enum import Enum, auto
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from ...core.types import Shape, Type
-from ...ir.columns import Columns, Kind, columns_of, hashable
+from ...core.types import Shape
 from ...ir.graph import Equation, Graph, Literal, Operand
 from ...ops.broadcast import broadcast_to, cast, reshape, sum_, transpose, where
 from ...ops.index import gather, getitem, place, put
 from ...ops.linalg import matmul
 from ...ops.shape import concatenate
 from .find import is_per_element
+from .padded_groups import Group, Read, groups_of, region
 from .roles import RefusedError
 from .write import Writer, trimmed
 
@@ -43,7 +42,7 @@ Position = tuple[int, ...]
 
 def padded(graph: Graph, least: int) -> Graph | None:
     """The graph with arrays of different lengths padded; None if there are none, or an op is among them that cannot be padded."""
-    groups = _groups(graph, least)
+    groups = groups_of(graph, least)
     if not groups:
         return None
     for keep in (True, False):
@@ -54,110 +53,6 @@ def padded(graph: Graph, least: int) -> Graph | None:
         except RefusedError:
             return None
     return None
-
-
-class Read(Enum):
-    """What a slice of a padded array is, along one axis."""
-
-    KEPT = auto()  # the array, with its elements where they are
-    CUT = auto()  # a slice of it, the same one in all iterations
-    GATHERED = auto()  # elements at the positions that an iteration is given, from position 0 on
-
-
-@dataclass(eq=False)
-class Group:
-    """Equations with one op on one line, whose shapes differ."""
-
-    positions: list[int]
-    ones: tuple[tuple[bool, ...], ...]  # by operand: the axes along which it always has one element
-    # Of a read or a write, by axis of the region:
-    starts: tuple[frozenset[tuple[int, int]], ...]  # the starts and steps of the slice
-    partial: tuple[bool, ...]  # not always all elements
-    shape: Shape = ()  # of the padded results
-    varies: tuple[bool, ...] = ()  # along which axes the padding is not always empty
-    distance: dict[tuple[int, int], int | None] = field(default_factory=dict)  # by operand and axis: how far nearly all are moved
-
-    def read(self, axis: int, keep: bool) -> Read:
-        starts = self.starts[axis]
-        if any(step != 1 for _, step in starts):
-            return Read.GATHERED
-        if len(starts) == 1:
-            return Read.CUT
-        return Read.KEPT if keep else Read.GATHERED
-
-
-def _groups(graph: Graph, least: int) -> dict[int, Group]:
-    """By equation, its group, if it is in one."""
-    columns = columns_of(graph)
-    keys = [_key(kind) for kind in columns.kinds]
-    if len(keys) == len(set(keys)):
-        return {}
-    members: dict[Any, list[int]] = {}
-    for i, (number, line) in enumerate(zip(columns.kind.tolist(), columns.lines.tolist(), strict=True)):
-        if keys[number] is not None:
-            members.setdefault((keys[number], line), []).append(i)
-    found: dict[int, Group] = {}
-    for positions in members.values():
-        kinds = [columns.kinds[k] for k in set(columns.kind[positions].tolist())]
-        if len(positions) >= least and len({_shapes(kind) for kind in kinds}) > 1:
-            found.update(dict.fromkeys(positions, _group(columns, positions, kinds)))
-    return found
-
-
-def _group(columns: Columns, positions: list[int], kinds: list[Kind]) -> Group:
-    operands = zip(*(_shapes(kind)[1:] for kind in kinds), strict=True)
-    ones = tuple([_ones([shape for shape in column if shape is not None]) for column in operands])
-    starts: tuple[frozenset[tuple[int, int]], ...] = ()
-    partial: tuple[bool, ...] = ()
-    if kinds[0].op in (getitem, put):
-        slices = []
-        for i in positions:  # the integers of an index are no part of a kind
-            e = columns[i]
-            shape = _shapes(columns.kinds[columns.kind[i]])[1]
-            assert shape is not None
-            slices.append(list(_region(e.params["spec"], shape)))
-        starts = tuple([frozenset((part[0], part[2]) for part in axis) for axis in zip(*slices, strict=True)])
-        partial = tuple([any(not is_full for *_, is_full in axis) for axis in zip(*slices, strict=True)])
-    return Group(positions, ones, starts, partial)
-
-
-def _region(spec: tuple[Any, ...], shape: Shape) -> Iterator[tuple[int, int, int, bool]]:
-    """By axis of what an index reads: start, length, step, and whether that is the whole axis. A new axis is whole."""
-    axis = 0
-    for part in (*spec, *(slice(None),) * (len(shape) - sum(part is not None for part in spec))):
-        if part is None:
-            yield 0, 1, 1, True
-            continue
-        if isinstance(part, slice):
-            start, stop, step = part.indices(shape[axis])
-            count = len(range(start, stop, step))
-            yield start, count, step, (start, count, step) == (0, shape[axis], 1)
-        axis += 1
-
-
-def _key(kind: Kind) -> Any:
-    """What kinds have in common that differ in lengths, and in the bounds of slices."""
-    if len(kind.types) != 1 or any(isinstance(part, Graph) for part in kind.params.values()):
-        return None
-    params = {name: value for name, value in kind.params.items() if name not in ("shape", "spec")}
-    spec = kind.params.get("spec", ())
-    parts = tuple(["i" if isinstance(part, int) else "n" if part is None else ":" for part in spec])
-    dimensions = tuple([(o.ndim, o.dtype) if isinstance(o, Type) else "constant" for o in kind.operands])
-    (result,) = kind.types
-    ones = tuple([n == 1 for n in result.shape]) if kind.op is reshape else ()  # a row is no column
-    return kind.op, parts, hashable(tuple(params.items())), dimensions, result.ndim, result.dtype, ones
-
-
-def _shapes(kind: Kind) -> tuple[Shape | None, ...]:
-    """The shapes of the results and the operands."""
-    types = [*kind.types, *(o if isinstance(o, Type) else o[1] for o in kind.operands)]
-    return tuple([None if t is None else t.shape for t in types])
-
-
-def _ones(shapes: list[Shape]) -> tuple[bool, ...]:
-    """The axes along which all shapes have one element; of shapes with fewer axes, those at the end count."""
-    ndim = min(map(len, shapes), default=0)
-    return tuple([all(shape[axis - ndim] == 1 for shape in shapes) for axis in range(ndim)])
 
 
 class _Padding:
@@ -246,7 +141,7 @@ class _Padding:
     def read_position(self, e: Equation, group: Group) -> Iterator[int]:
         (o,) = e.inputs
         at = iter(self.remaining(o, e.params["spec"]))
-        for axis, (start, *_) in enumerate(_region(e.params["spec"], self.shape(o))):
+        for axis, (start, *_) in enumerate(region(e.params["spec"], self.shape(o))):
             p = next(at)
             match group.read(axis, self.keep):
                 case Read.KEPT:
@@ -277,7 +172,7 @@ class _Padding:
         if e.op is put:
             if j == 0 or not at:
                 return at
-            return tuple([start for start, *_ in _region(e.params["spec"], self.shape(e.inputs[0]))])
+            return tuple([start for start, *_ in region(e.params["spec"], self.shape(e.inputs[0]))])
         if e.op is matmul:
             summed = self.position_of(e.inputs[0])[-1]
             axis = max(len(at) - 2, 0)
@@ -454,7 +349,7 @@ class _Padding:
         whole = [slice(None) if isinstance(part, slice) else part for part in whole]
         x = self.out.read(self.value(o), trimmed(tuple(whole)), self.line)
         remaining = self.remaining(o, spec)
-        for axis, (start, _, step, _) in enumerate(_region(spec, own)):
+        for axis, (start, _, step, _) in enumerate(region(spec, own)):
             p, length = next(remaining), group.shape[axis]
             match group.read(axis, self.keep):
                 case Read.CUT:
@@ -471,15 +366,15 @@ class _Padding:
             raise RefusedError("a write to an array whose length changes")
         row = trimmed(tuple([slice(None) if isinstance(part, slice) else part for part in spec]))
         old = self.out.read(x, row, self.line)
-        region = list(_region(spec, own))
+        parts = list(region(spec, own))
         shape, dtype = self.out.type_of(old).shape, e.types[0].dtype
         if isinstance(v, Literal):
             v = Literal(np.asarray(v.value, dtype))
-        if self.shape(v) != tuple([count for _, count, *_ in region]) and self.shape(v) != ():
+        if self.shape(v) != tuple([count for _, count, *_ in parts]) and self.shape(v) != ():
             raise RefusedError("a value is broadcast as it is written")
         new = self.value(v)
         if self.shape(v):
-            for axis, (start, _, step, _) in enumerate(region):
+            for axis, (start, _, step, _) in enumerate(parts):
                 p = self.position_of(v)[axis]
                 if any(step != 1 for _, step in group.starts[axis]):
                     if abs(step) != 1:
@@ -491,7 +386,7 @@ class _Padding:
             raise RefusedError("a write with a step")
         if self.out.type_of(new).dtype != dtype:
             new = self.out.emit(cast, new, line=self.line, dtype=dtype)
-        for axis, (start, count, step, _) in enumerate(region):
+        for axis, (start, count, step, _) in enumerate(parts):
             if group.partial[axis]:
                 inside = self.inside(min(start, start + step * (count - 1)), count, shape, axis)
                 new = self.out.emit(where, inside, new, old, line=self.line)

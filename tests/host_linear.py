@@ -1,10 +1,8 @@
-"""Products and linear algebra of a program on the host, by NumPy and SciPy, for the simulator. `libraries` has those of a GPU.
+"""Products and linear algebra of a device program, by NumPy and SciPy: what `cuda.libraries` is on a GPU, for the simulator.
 
 A routine takes the arrays of its step (see `lower.matrix`): operands, arrays that it changes in place, results. It returns
 whether it failed.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,10 +10,8 @@ from typing import Any
 import numpy as np
 from scipy.linalg import lapack, lu_solve, solve_triangular
 
-from ..lower.step import Lapack, Product
-from . import raw
-
-Arrays = Sequence[Any]
+from adjoint.compiler.cuda import raw
+from adjoint.compiler.lower.step import Lapack, Product
 
 
 def solves(step: Lapack) -> tuple[bool, bool]:
@@ -38,7 +34,7 @@ def _cholesky(step: Lapack, a: Any) -> bool:
     return False
 
 
-def _cholesky_pullback(step: Lapack, l: Any, g: Any) -> bool:  # noqa: E741
+def _cholesky_pullback(step: Lapack, l: Any, g: Any) -> bool:
     inner = np.tril(l.T @ np.tril(g))
     np.fill_diagonal(inner, 0.5 * np.diagonal(inner))
     half = solve_triangular(l, inner, lower=True, trans="T")
@@ -118,20 +114,33 @@ _ON_HOST: dict[str, Callable[..., bool]] = {
 }
 
 
-def on_host(step: Lapack, arrays: Arrays) -> None:
-    """Run a routine for each matrix of a stack. The last array is a flag: whether one failed."""
-    if step.routine == "is_symmetric":
-        a, out, failed = arrays
+class HostLibraries:
+    """The interface of `cuda.libraries.Libraries`: a product of addresses, and a routine by its name."""
+
+    def __init__(self, device: Any) -> None:
+        self.device = device
+
+    def product(self, step: Product) -> Callable[[Sequence[int]], None]:
+        views = (step.left, step.right, step.out)
+
+        def run(pointers: Sequence[int]) -> None:
+            left, right, out = (self.device.array(view, p) for view, p in zip(views, pointers, strict=True))
+            np.matmul(left, right, out=out)
+
+        return run
+
+    def __getattr__(self, routine: str) -> Callable[..., None]:
+        return self.is_symmetric_matrix if routine == "is_symmetric" else self.stacked
+
+    def is_symmetric_matrix(self, step: Lapack, a: Any, out: Any, failed: Any) -> None:
         failed[...] = False
-        return raw.is_symmetric(np, a, out)
-    *views, failed = arrays
-    routine, stack = _ON_HOST[step.routine], (*step.inout, *step.outs)[0].shape[:-2]
-    found = False
-    for index in np.ndindex(stack):
-        found |= routine(step, *(a[(*index, ...)] for a in views))
-    failed[...] = found
-    return None
+        raw.is_symmetric(np, a, out)
 
-
-def product_on_host(step: Product, left: Any, right: Any, out: Any) -> None:
-    np.matmul(left, right, out=out)
+    def stacked(self, step: Lapack, *arrays: Any) -> None:
+        """Run a routine for each matrix of a stack. The last array is a flag: whether one failed."""
+        *views, failed = arrays
+        routine, stack = _ON_HOST[step.routine], (*step.inout, *step.outs)[0].shape[:-2]
+        found = False
+        for index in np.ndindex(stack):
+            found |= routine(step, *(a[(*index, ...)] for a in views))
+        failed[...] = found

@@ -4,8 +4,6 @@ It replaces a GPU in tests: indices, reductions and loops run the same code as o
 both combine terms in the same order and neither contracts a product and a sum unless told to.
 """
 
-from __future__ import annotations
-
 import ctypes
 import time
 from collections.abc import Callable, Sequence
@@ -13,13 +11,14 @@ from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
+from host_linear import HostLibraries
 
-from ...core.types import Type
-from ..lower.kernel import View
-from ..native import load, object_code
-from .gpu import Results
-from .ptx import Use, assembled, assembler, ptx
-from .text import DeviceKernel, DeviceModule
+from adjoint.compiler.cuda.gpu import Results
+from adjoint.compiler.cuda.ptx import Use, assembled, assembler, ptx
+from adjoint.compiler.cuda.text import DeviceKernel, DeviceModule
+from adjoint.compiler.lower.kernel import View
+from adjoint.compiler.native import load, object_code
+from adjoint.core.types import Type
 
 
 class Replayed:
@@ -84,8 +83,7 @@ class Simulator:
         return assembled(ptx(module.for_gpu(), self.processor), self.processor) if functions and assembler() else {}
 
     def libraries(self, precision: str) -> Any:
-        """None: products and linear algebra are NumPy's and SciPy's."""
-        return None
+        return HostLibraries(self)
 
     has_conditions = True
 
