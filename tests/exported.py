@@ -28,6 +28,10 @@ SIGNLESS = {("eigh", 1): -2, ("svd", 0): -2, ("svd", 2): -1}
 #: Ops whose result is a small difference of large numbers, and how large these are: the rounding of a logarithm is magnified.
 CANCELS = {"kl_div": 4.0}
 
+#: Ops of derivatives, whose operands are floats.
+NEVER_OF_INTEGERS = {"cofactor_slope", "hermitian"}
+INTEGERS = tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
+
 #: Exporters that write a program in the ops of a target: which ops those refuse is known without the target's library. The native
 #: ones refuse what has no steps, all the same.
 TARGETS = {"onnx": onnx_nodes.TARGET, "stablehlo": stablehlo_ops.TARGET, "jax": jax_function.TARGET}
@@ -109,6 +113,14 @@ def cases():
     return [(name, *op_samples.programs(name)[0]) for name in op_samples.names()]
 
 
+@functools.cache
+def integer_cases(dtype):
+    """One program of integers of a dtype for each op that has one, with inputs."""
+    tried = [name for name in op_samples.names() if name not in (*op_samples.STRUCTURED, *NEVER_OF_INTEGERS)]
+    found = [(name, op_samples.whole_numbers(name, np.dtype(dtype))) for name in tried]
+    return [(name, *made) for name, made in found if made is not None]
+
+
 def refusals(exporter):
     """For each op None if the exporter writes it, else why not; nothing is run."""
     found = {}
@@ -158,7 +170,8 @@ def differences(exporter, tried):
             if f"'{name}'" not in str(found):
                 wrong.append(f"{name}: refused without its name: {found}")
             continue
-        expected = program.run(*inputs)
+        with np.errstate(all="ignore"):
+            expected = program.run(*inputs)
         for i, (a, b) in enumerate(zip(found, expected if isinstance(expected, tuple) else (expected,), strict=True)):
             a, b = np.asarray(a), np.asarray(b)
             if (name, i) in SIGNLESS:

@@ -41,12 +41,14 @@ def samples(op, rng):
 
 
 def whole_numbers(name, dtype, seed=0):
-    """A program that applies an op to integers of a dtype, the least and the largest among them, with its arguments; None if
-    NumPy has none.
+    """A program that computes integers or truths from integers of a dtype, the least and the largest among them, with its
+    arguments; None if the op has none.
     """
     args, params = next(samples(OPS[name], np.random.default_rng(seed)))
     rng, limits = np.random.default_rng(seed), np.iinfo(dtype)
     some = np.array([n for n in (-5, -3, -1, 0, 1, 2, 3, 7, limits.min, limits.max) if n >= limits.min], dtype)
+    if name == "reciprocal":
+        some = some[some != 0]  # infinity as an integer is the processor's
 
     def drawn(a):
         if np.asarray(a).dtype.kind != "f" and name not in INTEGERS:
@@ -61,6 +63,8 @@ def whole_numbers(name, dtype, seed=0):
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             program = ad.graph(lambda *xs: OPS[name](*xs, **params))(*args)
+            if any(t.dtype.kind not in "biu" for t in program.output_types):
+                return None
             program.run(*args)
             return program, args
     except (TypeError, ValueError, ArithmeticError, np.linalg.LinAlgError):

@@ -40,7 +40,7 @@ def literal(x: Any, dtype: Any) -> str:
 
 def _read(dtype: Any) -> Any:
     """How the text of a number is read."""
-    return float if dtype.kind in "fc" else lambda text: int(text.removesuffix(".0"))
+    return float if dtype.kind in "fc" else int if ARRAYS[dtype.name].startswith("Big") else lambda text: int(float(text))
 
 
 def run(folder: Path, calls: list[tuple[str, Part, list[Any]]], loader: str = "") -> list[Any]:

@@ -17,7 +17,7 @@ TYPES = {f"{sign}int{bits}": f"{sign}int{bits}_t" for sign in ("", "u") for bits
 
 
 def literal(number: int, dtype: Dtype) -> str:
-    if dtype.kind == "i" and number == np.iinfo(dtype).min:
+    if number == -(2 ** (8 * dtype.itemsize - 1)):
         return f"INT{8 * dtype.itemsize}_MIN"
     unsigned = dtype.kind == "u" and dtype.itemsize >= 4
     text = f"{abs(number)}{'u' * unsigned}"
@@ -48,20 +48,20 @@ def absolute(dtype: Dtype, x: str) -> str:
 
 def left(dtype: Dtype, a: str, b: str) -> str:
     """A shift by all bits or more leaves nothing."""
-    return f"({_is_shift(dtype, b)} ? {_wrapped(dtype, f'{_unsigned(dtype, a)} << {b}')} : 0)"
+    return _wrapped(dtype, f"{_is_shift(dtype, b)} ? {_unsigned(dtype, a)} << {b} : 0")
 
 
 def right(dtype: Dtype, a: str, b: str) -> str:
     """A shift by all bits or more leaves the sign, or nothing."""
     if dtype.kind == "u":
-        return f"({_is_shift(dtype, b)} ? {_wrapped(dtype, f'{a} >> {b}')} : 0)"
+        return _wrapped(dtype, f"{_is_shift(dtype, b)} ? {a} >> {b} : 0")
     return _wrapped(dtype, f"{a} >> ({_is_shift(dtype, b)} ? {b} : {8 * dtype.itemsize - 1})")
 
 
 def quotient(dtype: Dtype, a: str, b: str) -> str:
     """Towards zero; 0 if b is."""
     minus = f"{b} == -1 ? {negated(dtype, a)} : " * (dtype.kind == "i")
-    return f"({b} == 0 ? 0 : {minus}{_wrapped(dtype, f'{a} / {b}')})"
+    return _wrapped(dtype, f"{b} == 0 ? 0 : {minus}{a} / {b}")
 
 
 def from_float(spell: Callable[[float, Dtype], str], x: str, source: Dtype, result: Dtype) -> str:

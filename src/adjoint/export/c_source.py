@@ -24,7 +24,7 @@ from . import c_integers, c_math
 from .c_vecmath import used
 from .lowering import lower
 from .program import Part, parts
-from .spelling import COMPARISONS, OWN_NAMES, RULES, WORK, Place, Spelling, filled, renamed, words
+from .spelling import BOOL, COMPARISONS, OWN_NAMES, RULES, WORK, Place, Spelling, filled, renamed, words
 from .steps import DTYPES, ERRORS, StepWriter, Work
 from .template import Template
 
@@ -54,6 +54,7 @@ _LIBRARY = frozenset(f"{name}{f}" for name in _MATH for f in ("", "f", "l"))
 _MACROS = r"MULADDF?|(ADD|CLEAR|LOAD|STORE)_ROW|ROW_AT|ADJOINT_\w*"
 _OWN = re.compile(rf"(adjoint_\w*|{OWN_NAMES}|multiply|two_over_pi|{_MACROS}|(to|from)_word\d+|u?int\d+_t)")
 _LONGEST_ROW = 8  # numbers of a constant on a line
+_READABLE = 1000  # numbers of a constant with decimal digits
 
 
 class Source(NamedTuple):
@@ -255,6 +256,8 @@ class CSpelling(Spelling):
         if name in _RULES:
             return _RULES[name].format(*args)
         if name in COMPARISONS:
+            if source.kind == "u" and args[1] == self.literal(0, source) and name in ("less", "greater_equal"):
+                return f"(((void){args[0]}, {self.literal(name == 'greater_equal', BOOL)}))"  # compilers would warn of it
             return f"({args[0]} {COMPARISONS[name]} {args[1]})"
         if name == "cast":
             return self.cast(args[0], source, result)
@@ -291,11 +294,18 @@ class CSpelling(Spelling):
 
     def constant(self, data: np.ndarray[Any, Any]) -> Place:
         name = f"c{len(self.constants)}"
-        numbers = [self.literal(x, data.dtype) for x in data.ravel().tolist()] or [self.literal(0, data.dtype)]
+        numbers = self.numbers(data) or [self.literal(0, data.dtype)]
         rows = [", ".join(numbers[i : i + _LONGEST_ROW]) for i in range(0, len(numbers), _LONGEST_ROW)]
         inside = "\n  " + ",\n  ".join(rows) + "\n" if len(rows) > 1 else rows[0]
         self.constants.append(f"static const {TYPES[data.dtype.name]} {name}[{len(numbers)}] = {{{inside}}};")
         return Place(name)
+
+    def numbers(self, data: np.ndarray[Any, Any]) -> list[str]:
+        """The elements of a constant. Many floats have hexadecimal digits, which are written and read faster."""
+        if data.dtype.kind != "f" or data.size <= _READABLE or not np.isfinite(data).all():
+            return [self.literal(x, data.dtype) for x in data.ravel().tolist()]
+        numbers = list(map(float.hex, data.ravel().tolist()))
+        return numbers if data.dtype.itemsize == 8 else [f"{x}f" for x in numbers]
 
     def work(self, dtype: Dtype, offset: int) -> Place:
         return Place(f"work->{WORK[dtype.name]}", str(offset))

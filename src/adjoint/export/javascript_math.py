@@ -59,6 +59,11 @@ function hyperbolic_tangent(x) {
 function to_single(x) {  // of a BigInt: the bits that a double has no room for round a single all the same
   return x < 9007199254740992n ? Number(x) : Number(x >> 11n | ((x & 2047n) === 0n ? 0n : 1n)) * 2048;
 }""",
+    "numbers_of": """\
+function numbers_of(kind, text) {  // from base64; all processors that run JavaScript are little-endian
+  const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+  return new kind(bytes.buffer);
+}""",
     "rint": """\
 function rint(x) {
   if (Math.abs(x) >= 4503599627370496 || x !== x) return x;

@@ -10,6 +10,7 @@ allocated once, when the module is loaded. An int64 is a whole number, exact up 
 
 from __future__ import annotations
 
+import base64
 import math
 import os
 import re
@@ -48,9 +49,10 @@ KEYWORDS = frozenset({*ARRAYS.values(), *_WORK.values()}) | words(
 )
 _NUMBERS = {"bool": "boolean", "uint64": "bigint"}  # types of single numbers; others are "number"
 _LARGEST = 2**53
+_READABLE = 1000  # numbers of a constant with decimal digits
 _LONGEST = 2**31  # of an array: its indices are integers of 32 bits
 _OWN = re.compile(
-    rf"{OWN_NAMES}|half|to_single|rint|power|expit|logaddexp2?|growth|small|exp_of_square|erfc?|errors|exponential|hyperbolic_tangent|(powers|roots)_of_two"
+    rf"{OWN_NAMES}|half|to_single|numbers_of|rint|power|expit|logaddexp2?|growth|small|exp_of_square|erfc?|errors|exponential|hyperbolic_tangent|(powers|roots)_of_two"
 )  # names that the module uses
 
 
@@ -378,13 +380,20 @@ class JavaScript(Spelling):
 
     def constant(self, data: np.ndarray[Any, Any]) -> Place:
         name = f"c{len(self.constants)}"
-        numbers = ", ".join(self.literal(x, data.dtype).strip("()") for x in data.ravel().tolist())
-        if data.dtype.kind == "b":
-            numbers = ", ".join(str(int(x)) for x in data.ravel())
         shared = _WORK[data.dtype.name]
-        self.constants.append(f"{shared}.set([{numbers}], {name});")
+        self.constants.append(f"{shared}.set({self.numbers(data)}, {name});")
         self.sizes.append((data.dtype, data.size))
         return Place(shared, name)
+
+    def numbers(self, data: np.ndarray[Any, Any]) -> str:
+        """The elements of a constant. Many of them are bytes, which are written and read faster."""
+        if data.dtype == np.int64 and (data.size == 0 or max(-int(data.min()), int(data.max())) <= _LARGEST):
+            data = data.astype(np.float64)
+        if data.size <= _READABLE or data.dtype == np.int64:
+            return f"[{', '.join(self.literal(x, data.dtype).strip('()') for x in data.ravel().tolist())}]"
+        self.helper("numbers_of", HELPERS["numbers_of"])
+        little = data.astype(data.dtype.newbyteorder("<"))
+        return f"numbers_of({ARRAYS[data.dtype.name]}, {quoted(base64.b64encode(little.tobytes()).decode())})"
 
     def placed_constants(self, bodies: Sequence[str], work: Work) -> list[str]:
         """The constants that functions read: offsets in the work array, behind the intermediate arrays, and their numbers."""

@@ -26,6 +26,7 @@ from ...core.types import Type, dtype_of
 from ...ops.broadcast import broadcast_to, cast
 from ...ops.elementwise import ldexp
 from ...ops.matrix_functions import permutation
+from ...ops.reduce import cumprod, cumsum
 from . import (
     arrays,
     bessel,
@@ -60,6 +61,8 @@ def expanded(op: Op, args: Sequence[Any], params: dict[str, Any], results: Seque
         return tuple(np.zeros(t.shape, t.dtype) for t in results)
     if op in _OF_MATRICES:
         args = [cast_to(x, np.dtype(np.float64)) if dtype_of(x).kind in "biu" else x for x in args]
+    elif op in (cumsum, cumprod):  # of few bits, in more
+        args = [cast_to(x, results[0].dtype) for x in args]
     elif op is ldexp:
         args = [cast_to(args[0], results[0].dtype), args[1]]
     expansion = EXPANSIONS.get(op) or (op.scalar if callable(op.scalar) else None)
