@@ -27,6 +27,8 @@ COMPILED = frozenset({
     "strong_mul", "strong_mul_either", "sub", "svd", "take_along", "tan", "tanh", "transpose", "trunc", "truncate", "where",
     "while",
 })  # fmt: skip
+#: Functions that Numba has for matrices of floats, not for stacks of them or for integers.
+_OF_MATRICES = frozenset({"cholesky", "det", "matmul", "pinv", "slogdet", "solve", "svd"})
 #: Reductions that Numba has over all axes, or over one.
 _REDUCED = {"sum": (True, True), "max": (True, False), "min": (True, False)}
 
@@ -51,19 +53,39 @@ def numba(
     """
     found = readable(f, args, kwargs, derivatives, argnums, name)
     for part in found:
-        if "njit" in (part.name, *part.graph.input_names):
-            raise ArgumentError("export.numba cannot write a function or an argument named 'njit', which the module imports")
+        for word in {"njit", "reshaped"}.intersection((part.name, *part.graph.input_names)):
+            raise ArgumentError(f"export.numba cannot write a function or an argument named {word!r}, which the module uses")
     for part in found:
         _check(part.graph)
     text = module([(part.graph, part.output_names) for part in found], readable=True)
     text = text.replace("import numpy as np", "import numpy as np\nfrom numba import njit", 1)
     text = text.replace('@np.errstate(all="ignore")', _DECORATOR)
     text = re.sub(r'\n    (\w+) = np\.asarray\(\1, "\w+"\)(\[\(\)\])?(?=\n)', "", text)  # types are known when it is compiled
+    text = re.sub(r"np\.s_\[([^][]*)\]", lambda found: _index(found[1]), text)
+    if "np.reshape(" in text:
+        imports = "from numba import njit\n"
+        text = text.replace(imports, f"{imports}{_RESHAPED}", 1).replace("np.reshape(", "reshaped(")
+    text = text.replace("np.zeros(shape, x.dtype)", "np.zeros(shape, np.asarray(x).dtype)")  # a number has none in Numba
     helpers = "|".join(PRELUDE)
     return write(path, re.sub(rf"^def ({helpers})\(", rf"{_DECORATOR}\ndef \1(", text, flags=re.MULTILINE))
 
 
+def _index(subscript: str) -> str:
+    """A basic index as a tuple, which Numba can pass to a function."""
+    made = []
+    for part in subscript.split(", "):
+        ends = ", ".join(end or "None" for end in part.split(":"))
+        made.append(f"slice({ends})" if ":" in part else ends)
+    return f"({', '.join(made)},)"
+
+
 _DECORATOR = '@njit(error_model="numpy")'
+_RESHAPED = f"""
+
+{_DECORATOR}
+def reshaped(x, shape):
+    return np.ascontiguousarray(x).reshape(shape)
+"""  # Numba's own takes contiguous arrays only
 
 
 def _check(graph: Graph) -> None:
@@ -83,6 +105,8 @@ def _is_compiled(equation: Equation, given: list[Type]) -> bool:
         whole, single = _REDUCED[op.name]
         count, ndim = len(params["axis"]), len(given[0].shape)
         return not params["keepdims"] and ((whole and count == ndim) or (single and count == 1))
+    if op.name in _OF_MATRICES:
+        return all(0 < len(t.shape) <= 2 and t.dtype.kind in "fc" for t in given)
     return op.name in COMPILED
 
 
