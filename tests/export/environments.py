@@ -1,6 +1,7 @@
 """Peers in environments of their own, never installed beside adjoint's tests: they run what was exported for them.
 
-The interpreter of JAX is the one that ADJOINT_JAX_PYTHON names, or that of `.venv-jax`, which `make test-jax` makes; so for Numba.
+The interpreter of JAX is the one that ADJOINT_JAX_PYTHON names, or that of `.venv-jax`, which `make test-jax` makes.
+Numba has the same two.
 """
 
 import os
