@@ -80,11 +80,6 @@ def _minimum(a: Value, b: Value) -> Value:
     return where(logical_or(less(a, b), isnan(a)), a, b)
 
 
-def _sign(x: Value) -> Value:
-    below = 0 if kind_of(x) == "u" else -1
-    return where(greater(x, 0), 1, where(less(x, 0), below, where(equal(x, 0), 0, x)))
-
-
 def _signbit(x: Value) -> Value:
     """The sign of a zero is that of its reciprocal; that of a nan is not seen."""
     return logical_or(less(x, 0), logical_and(equal(x, 0), less(1 / x, 0)))
@@ -342,7 +337,6 @@ EXPANSIONS: dict[Op, Expansion] = {
     ew.maximum: _maximum,
     ew.minimum: _minimum,
     ew.absolute: lambda x: x if kind_of(x) in "bu" else where(less(x, 0), -x, x),
-    ew.sign: _sign,
     ew.signbit: _signbit,
     ew.isnan: lambda x: not_equal(x, x),
     ew.bitwise_and: of_truths(logical_and),
