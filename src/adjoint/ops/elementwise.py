@@ -429,7 +429,7 @@ sign = constant(
     "sign",
     np.sign,
     parity="odd",
-    # The inner 1 is -1 without that number, which unsigned integers do not have.
+    # Minus one is the negative of a 1: unsigned integers have no -1.
     scalar=lambda x: where(greater(x, 0), 1, where(less(x, 0), -where(less(x, 0), 1, x), where(equal(x, 0), 0, x))),
 )
 signbit = constant("signbit", np.signbit, cost=1)
