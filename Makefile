@@ -4,6 +4,7 @@
 # make test-quick   the quick half of the tests (see QUICK)
 # make test-oldest  the quick half with the oldest supported NumPy, SciPy and llvmlite
 # make test-jax     the tests of programs exported to StableHLO and JAX, with JAX in a separate environment
+# make test-numba   the tests of programs exported to Numba, with Numba in a separate environment
 # make test-gpu     the tests that need a GPU, with CuPy
 # make nightly      all tests with their whole matrices; 10,000 random programs compiled, 10,000 that write in place, NumPy's and SciPy's own
 #                   tests, and random programs with new seeds: all dtypes, keywords, nested transforms, closures, loops, extreme arguments;
@@ -38,7 +39,7 @@ SECONDS ?= 1000
 PROGRAMS = $(shell expr $(SECONDS) '*' 10)
 REPEATED = $(shell expr $(SECONDS) '*' 2 / 5)
 
-.PHONY: demo test test-jax test-gpu test-quick test-oldest nightly lint coverage release bench clean
+.PHONY: demo test test-jax test-numba test-gpu test-quick test-oldest nightly lint coverage release bench clean
 
 $(VENV)/.ready: pyproject.toml
 	$(FOUND) -m venv $(VENV)
@@ -83,6 +84,15 @@ test-oldest: $(OLDEST)/.ready
 
 test-jax: $(VENV)/.ready .venv-jax/.ready
 	$(BIN)/python -m pytest -n 2 tests/export -k 'jax or stablehlo'
+
+.venv-numba/.ready: pyproject.toml
+	$(FOUND) -m venv .venv-numba
+	.venv-numba/bin/python -m pip install --quiet --upgrade pip
+	.venv-numba/bin/python -m pip install --quiet 'numba>=0.63' scipy
+	touch $@
+
+test-numba: $(VENV)/.ready .venv-numba/.ready
+	$(BIN)/python -m pytest -n 2 tests/export -k numba
 
 test-gpu: $(VENV)/.ready
 	$(BIN)/python -m pip install --quiet -e '.[cuda]'

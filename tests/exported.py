@@ -6,11 +6,10 @@ missing returns why, as a string. To add an exporter, add its runner here; the t
 """
 
 import functools
-import importlib.util
 
 import numpy as np
 import op_samples
-from export import jax_environment
+from export.environments import JAX, NUMBA
 from export.runners import RUNNERS as NATIVE
 
 from adjoint import export
@@ -28,30 +27,28 @@ SIGNLESS = {("eigh", 1): -2, ("svd", 0): -2, ("svd", 2): -1}
 #: Ops whose result is a small difference of large numbers, and how large these are: the rounding of a logarithm is magnified.
 CANCELS = {"kl_div": 4.0}
 
+#: Ops of derivatives, whose operands are floats.
+NEVER_OF_INTEGERS = {"cofactor_slope", "hermitian"}
+INTEGERS = tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
+
 #: Exporters that write a program in the ops of a target: which ops those refuse is known without the target's library. The native
 #: ones refuse what has no steps, all the same.
 TARGETS = {"onnx": onnx_nodes.TARGET, "stablehlo": stablehlo_ops.TARGET, "jax": jax_function.TARGET}
 
 
-def run_python(cases, write=None):
+def run_python(cases):
     found = []
     for _, program, inputs in cases:
         try:
             scope = {}
-            exec((write or export.python)(program), scope)
+            exec(export.python(program), scope)
         except UnsupportedError as error:
             found.append(error)
             continue
         made = [value for key, value in scope.items() if callable(value) and key != "special"][-1]
-        results = made(*(inputs if write is None else [np.asarray(x)[()] for x in inputs]))
+        results = made(*inputs)
         found.append(list(results) if isinstance(results, tuple) else [results])
     return found
-
-
-def run_numba(cases):
-    if importlib.util.find_spec("numba") is None:
-        return "Numba is not installed; make an environment for it: pip install numba"
-    return run_python(cases, export.numba)
 
 
 def run_onnx(cases):
@@ -74,9 +71,9 @@ def run_onnx(cases):
     return found
 
 
-def run_in_jax(language, cases):
-    if jax_environment.interpreter() is None:
-        return jax_environment.NO_JAX
+def run_in_environment(language, environment, cases):
+    if environment.interpreter() is None:
+        return environment.missing
     found, sent = [], []
     for _, program, inputs in cases:
         try:
@@ -85,28 +82,33 @@ def run_in_jax(language, cases):
             found.append(None)
         except UnsupportedError as error:
             found.append(error)
-    results = iter(jax_environment.run(sent))
+    results = iter(environment.run(sent))
     made = [next(results) if error is None else error for error in found]
     errors = [f"{name}: {r}" for (name, *_), r in zip(cases, made, strict=True) if isinstance(r, str)]
     assert not errors, "\n".join(errors)
     return made
 
 
-def run_stablehlo(cases):
-    return run_in_jax("stablehlo", cases)
+def runner(language, environment):
+    return lambda cases: run_in_environment(language, environment, cases)
 
 
-def run_jax(cases):
-    return run_in_jax("jax", cases)
-
-
-RUNNERS = {"python": run_python, "numba": run_numba, **NATIVE, "onnx": run_onnx, "stablehlo": run_stablehlo, "jax": run_jax}
+RUNNERS = {"python": run_python, "numba": runner("numba", NUMBA), **NATIVE, "onnx": run_onnx}
+RUNNERS |= {language: runner(language, JAX) for language in ("stablehlo", "jax")}
 
 
 @functools.cache
 def cases():
     """One program for each op, with inputs."""
     return [(name, *op_samples.programs(name)[0]) for name in op_samples.names()]
+
+
+@functools.cache
+def integer_cases(dtype):
+    """One program of integers of a dtype for each op that has one, with inputs."""
+    tried = [name for name in op_samples.names() if name not in (*op_samples.STRUCTURED, *NEVER_OF_INTEGERS)]
+    found = [(name, op_samples.whole_numbers(name, np.dtype(dtype))) for name in tried]
+    return [(name, *made) for name, made in found if made is not None]
 
 
 def refusals(exporter):
@@ -158,7 +160,8 @@ def differences(exporter, tried):
             if f"'{name}'" not in str(found):
                 wrong.append(f"{name}: refused without its name: {found}")
             continue
-        expected = program.run(*inputs)
+        with np.errstate(all="ignore"):
+            expected = program.run(*inputs)
         for i, (a, b) in enumerate(zip(found, expected if isinstance(expected, tuple) else (expected,), strict=True)):
             a, b = np.asarray(a), np.asarray(b)
             if (name, i) in SIGNLESS:

@@ -1,5 +1,7 @@
 """A program for every op of the table: one call of it, on arguments from its declaration."""
 
+import warnings
+
 import numpy as np
 
 import adjoint as ad
@@ -36,6 +38,37 @@ def samples(op, rng):
         domains = op.domain if isinstance(op.domain[0], tuple) else [op.domain] * len(args)
         drawn = [rng.uniform(*d, a) if isinstance(a, tuple) else a for a, d in zip(args, domains, strict=False)]
         yield [np.asarray(a).astype(np.int64) % 5 for a in drawn] if op.name in INTEGERS else drawn, params
+
+
+def whole_numbers(name, dtype, seed=0):
+    """A program that computes integers or truths from integers of a dtype, the least and the largest among them, with its
+    arguments; None if the op has none.
+    """
+    args, params = next(samples(OPS[name], np.random.default_rng(seed)))
+    rng, limits = np.random.default_rng(seed), np.iinfo(dtype)
+    some = np.array([n for n in (-5, -3, -1, 0, 1, 2, 3, 7, limits.min, limits.max) if n >= limits.min], dtype)
+    if name == "reciprocal":
+        some = some[some != 0]  # infinity as an integer is the processor's
+
+    def drawn(a):
+        if np.asarray(a).dtype.kind != "f" and name not in INTEGERS:
+            return a  # an index
+        if isinstance(OPS[name], Elementwise):
+            return rng.choice(some, np.shape(a))
+        rounded = np.rint(4 * np.asarray(a))  # a matrix stays what it is
+        return (rounded if dtype.kind == "i" else np.abs(rounded)).astype(dtype)
+
+    args = tuple(drawn(a) for a in args)
+    try:
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            program = ad.graph(lambda *xs: OPS[name](*xs, **params))(*args)
+            if any(t.dtype.kind not in "biu" for t in program.output_types):
+                return None
+            program.run(*args)
+            return program, args
+    except (TypeError, ValueError, ArithmeticError, np.linalg.LinAlgError):
+        return None
 
 
 def names():

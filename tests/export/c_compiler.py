@@ -20,12 +20,11 @@ COMPILERS = [name for name in ("gcc", "clang") if shutil.which(name)]
 _TYPES = {
     np.dtype(np.float64): ctypes.c_double,
     np.dtype(np.float32): ctypes.c_float,
-    np.dtype(np.int64): ctypes.c_int64,
-    np.dtype(np.int32): ctypes.c_int32,
     np.dtype(bool): ctypes.c_bool,
+    **{np.dtype(f"{u}int{n}"): getattr(ctypes, f"c_{u}int{n}") for u in ("", "u") for n in (8, 16, 32, 64)},
 }
-_MEMBER = re.compile(r"^  (double|float|int64_t|int32_t|uint8_t|char) \w+(?:\[(\d+)\])?;$", re.MULTILINE)
-_SIZES = {"double": 8, "float": 4, "int64_t": 8, "int32_t": 4, "uint8_t": 1, "char": 1}
+_MEMBER = re.compile(r"^  (double|float|u?int(?:8|16|32|64)_t|char) \w+(?:\[(\d+)\])?;$", re.MULTILINE)
+_SIZES = {"double": 8, "float": 4, "char": 1} | {f"{u}int{n}_t": n // 8 for u in ("", "u") for n in (8, 16, 32, 64)}
 
 
 class Library:

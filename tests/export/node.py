@@ -31,10 +31,16 @@ def literal(x: Any, dtype: Any) -> str:
     array = np.asarray(x, dtype)
     if dtype in PARTS:  # pairs of real numbers
         array, dtype = np.ascontiguousarray(array).reshape(-1).view(PARTS[dtype]), PARTS[dtype]
+    big = "n" * ARRAYS[dtype.name].startswith("Big")
     if array.shape == ():
-        return number(array.item()) if array.dtype.kind != "b" else str(bool(array)).lower()
-    big = "n" * (ARRAYS[dtype.name] == "BigInt64Array")
+        big = "n" * (array.dtype == np.uint64)
+        return number(array.item()) + big if array.dtype.kind != "b" else str(bool(array)).lower()
     return f"new {ARRAYS[dtype.name]}([{', '.join(number(x) + big for x in array.ravel().tolist())}])"
+
+
+def _read(dtype: Any) -> Any:
+    """How the text of a number is read."""
+    return float if dtype.kind in "fc" else int if ARRAYS[dtype.name].startswith("Big") else lambda text: int(float(text))
 
 
 def run(folder: Path, calls: list[tuple[str, Part, list[Any]]], loader: str = "") -> list[Any]:
@@ -68,6 +74,6 @@ def run(folder: Path, calls: list[tuple[str, Part, list[Any]]], loader: str = ""
             results.append(found)
             continue
         types = zip(found, part.graph.output_types, strict=True)
-        arrays = [(np.array([float(x) for x in y]).astype(PARTS.get(t.dtype, t.dtype)), t) for y, t in types]
+        arrays = [(np.array(list(map(_read(t.dtype), y)), PARTS.get(t.dtype, t.dtype)), t) for y, t in types]
         results.append([array.view(t.dtype).reshape(t.shape) for array, t in arrays])
     return results

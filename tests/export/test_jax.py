@@ -1,10 +1,10 @@
-"""Programs as StableHLO text and as JAX functions, run by JAX in an environment of its own (`jax_environment.py`)."""
+"""Programs as StableHLO text and as JAX functions, run by JAX in an environment of its own (`environments.py`)."""
 
 import re
 
 import numpy as np
 import pytest
-from export import jax_environment
+from export.environments import JAX
 from export.samples import SAMPLES
 
 import adjoint as ad
@@ -16,7 +16,6 @@ from adjoint.export.program import parts
 
 RNG = np.random.default_rng(4)
 LANGUAGES = ["stablehlo", "jax"]
-needs_jax = pytest.mark.skipif(jax_environment.interpreter() is None, reason=jax_environment.NO_JAX)
 
 
 def energy(x):
@@ -43,7 +42,7 @@ def case(language, f, args, derivatives=()):
 
 
 def run_all(cases, rtol=1e-9):
-    for (what, (sent, expected)), found in zip(cases, jax_environment.run([s for _, (s, _) in cases]), strict=True):
+    for (what, (sent, expected)), found in zip(cases, JAX.run([s for _, (s, _) in cases]), strict=True):
         assert not isinstance(found, str), f"{what}: {found}\n{sent[1]}"
         single = any(np.asarray(x).dtype == np.float32 for x in [*expected, *sent[3]])
         for a, b in zip(found, expected, strict=True):
@@ -51,7 +50,7 @@ def run_all(cases, rtol=1e-9):
             np.testing.assert_allclose(a, b, rtol=2e-5 if single else rtol, atol=1e-6 if single else 1e-12, err_msg=what)
 
 
-@needs_jax
+@JAX.needed
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_samples(language):
     cases, refusals = [], []
@@ -107,23 +106,23 @@ PROGRAMS = {
 }
 
 
-@needs_jax
+@JAX.needed
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_programs(language):
     run_all([(name, c) for name, program in PROGRAMS.items() for c in case(language, *program)], rtol=1e-12)
 
 
-@needs_jax
+@JAX.needed
 def test_eigenvalues_in_jax():
     a = RNG.normal(size=(3, 3))
     run_all([("eigh", c) for c in case("jax", lambda a: np.sum(np.linalg.eigh(a + a.T)[0] ** 3), (a,), "gradient")])
 
 
-@needs_jax
+@JAX.needed
 def test_jax_differentiates_what_was_written():
     x = np.linspace(0.1, 1, 4)
     text = export.jax(energy, x) + "\n\nenergy_slope = jax.grad(energy)\n"
-    (found,) = jax_environment.run([("jax", text, "energy_slope", [x])])
+    (found,) = JAX.run([("jax", text, "energy_slope", [x])])
     np.testing.assert_allclose(found[0], ad.grad(energy)(x), rtol=1e-14)
 
 

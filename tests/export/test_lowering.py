@@ -108,9 +108,8 @@ def test_an_op_without_code():
     refused(lambda x: OPS["airy"](x)[0], 0.5, match=r"export\.c has no code for 'airy': jit calls NumPy.*test_lowering\.py:\d+")
 
 
-@pytest.mark.parametrize("dtype", ["int8", "uint64", "float16"])
-def test_a_dtype_without_code(dtype):
-    refused(lambda x: x * 2, np.ones(3, dtype), match=f"'mul' of {dtype}: its arrays are bool, float32, float64, int32, int64")
+def test_a_dtype_without_code():
+    refused(lambda x: x * 2, np.ones(3, np.float16), match="'mul' of float16: its arrays are bool, float32, float64, int16")
 
 
 def test_an_op_without_code_in_a_loop():
@@ -130,17 +129,16 @@ def test_the_backward_pass_of_a_while_loop_is_loops(x):
     np.testing.assert_allclose(results(f, x), [f(x)], rtol=1e-13)
 
 
-@pytest.mark.parametrize("dtype", [np.int8, np.uint64, np.float16])
-def test_dtypes_of_arguments(dtype):
-    refused(lambda x, y: y, np.ones(2, dtype), 1.0, match=f"no numbers of dtype {np.dtype(dtype).name}, of the argument 'x'")
+def test_dtypes_of_arguments():
+    refused(lambda x, y: y, np.ones(2, np.float16), 1.0, match="no numbers of dtype float16, of the argument 'x'")
 
 
 def test_dtypes_of_results():
-    message = r"no numbers of dtype int8, of a result.*; it has bool, complex128, complex64, float32, float64, int32, int64"
-    refused(lambda x: (x, np.ones(2, np.int8)), 1.0, match=message)
+    message = r"no numbers of dtype float16, of a result.*; it has bool, complex128, complex64, float32, float64, int16"
+    refused(lambda x: (x, np.ones(2, np.float16)), 1.0, match=message)
 
 
-@pytest.mark.parametrize("dtype", [bool, np.int32, np.int64, np.float32, np.float64])
+@pytest.mark.parametrize("dtype", [np.dtype(letter) for letter in "?bhilBHILfd"])
 def test_dtypes_that_all_exporters_have(dtype):
     assert lowered(lambda x: x.copy(), np.ones(2, dtype)).outputs[0].dtype == dtype
 

@@ -15,7 +15,7 @@ import numpy as np
 from ..compiler.lower.kernel import Dtype, View
 from ..compiler.lower.lowered import Rules
 from ..compiler.lower.reductions import product
-from ..compiler.lower.scalar import BOOL, FLOATS, NATIVE
+from ..compiler.lower.scalar import BOOL, EVERY, FLOATS
 from ..compiler.lower.step import Lapack
 from ..core.types import Type
 from ..ir.graph import Equation, Operand
@@ -108,7 +108,7 @@ def _filled(text: str, **words: Any) -> str:
 def _cumulative(low: Lowering, equation: Equation) -> bool:
     (x,), (t,), axis = equation.inputs, equation.types, equation.params["axis"]
     compares = equation.op in (reduce.running_max, reduce.running_min)
-    if (t.dtype not in FLOATS and not compares) or t.dtype not in NATIVE - {BOOL} or 0 in t.shape:
+    if (t.dtype not in FLOATS and not compares) or t.dtype not in EVERY - {BOOL} or 0 in t.shape:
         return False  # sums of integers wrap around, which C does not: see `lowered_expansions`
     source, out = last(_in_memory(low, x, t), axis), low.local(t)
     target = last(out, axis)
@@ -256,7 +256,7 @@ def _back(view: View, axis: int) -> View:
 def _argsort(low: Lowering, equation: Equation) -> bool:
     (x,), (t,), axis = equation.inputs, equation.types, equation.params["axis"]
     dtype = low.type_of(x).dtype
-    if dtype not in NATIVE - {BOOL} or 0 in t.shape:
+    if dtype not in EVERY - {BOOL} or 0 in t.shape:
         return False
     return low.hold(equation, _back(argsorted(low, last(low.view(x), axis), dtype), axis))
 
@@ -264,7 +264,7 @@ def _argsort(low: Lowering, equation: Equation) -> bool:
 def _argextremum(low: Lowering, equation: Equation) -> bool:
     (x,), (t,), axis = equation.inputs, equation.types, equation.params["axis"]
     given = low.type_of(x)
-    if given.dtype not in NATIVE - {BOOL} or 0 in given.shape:
+    if given.dtype not in EVERY - {BOOL} or 0 in given.shape:
         return False
     source, out = last(low.view(x), axis), low.local(t)
     order = View(out.buffer, (*out.shape, 1), (*out.strides, 0), out.offset)
@@ -338,7 +338,7 @@ def _flat(view: View) -> View:
 def _put_at(low: Lowering, equation: Equation) -> bool:
     x, v, *arrays = equation.inputs
     (t,), axis = equation.types, equation.params["axis"]
-    if axis or t.dtype not in NATIVE or 0 in t.shape:
+    if axis or t.dtype not in EVERY or 0 in t.shape:
         return False
     at = _indices(low, arrays)
     if at is None:

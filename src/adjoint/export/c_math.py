@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 _SAME = """
 sqrt cbrt exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh tanh hypot erf erfc floor ceil trunc rint
 """
-_LIBM = {**{name: name for name in _SAME.split()}, **MATH, "power": "pow"}
-_EXACT = frozenset({"sqrt", "floor", "ceil", "trunc", "rint"})  # rounded correctly by every library
+_LIBM = {**{name: name for name in _SAME.split()}, **MATH, "power": "pow", "abs": "fabs", "fmod": "fmod"}
+_EXACT = frozenset({"sqrt", "floor", "ceil", "trunc", "rint", "abs", "fmod"})  # rounded correctly by every library
 _COMPOSED = {
     "expit": """\
 static REAL NAME(REAL x) {

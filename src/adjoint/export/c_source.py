@@ -20,15 +20,16 @@ import numpy as np
 
 from ..compiler.lower.kernel import Dtype
 from ..core.errors import ArgumentError, boundary
-from . import c_math
+from . import c_integers, c_math
 from .c_vecmath import used
 from .lowering import lower
 from .program import Part, parts
-from .spelling import COMPARISONS, OWN_NAMES, RULES, WORK, Place, Spelling, filled, renamed, words
+from .spelling import BOOL, COMPARISONS, OWN_NAMES, RULES, WORK, Place, Spelling, filled, renamed, words
 from .steps import DTYPES, ERRORS, StepWriter, Work
 from .template import Template
 
-TYPES = {"float64": "double", "float32": "float", "int64": "int64_t", "int32": "int32_t", "bool": "uint8_t"}  # in memory
+#: Types in memory.
+TYPES = {"float64": "double", "float32": "float", "bool": "uint8_t", **c_integers.TYPES}
 _VALUES = {**TYPES, "bool": "bool"}  # gcc does not load vectors of bool
 #: Keywords of C and of C++, where the header is included too, and names that the code uses.
 _KEYWORDS = words(
@@ -36,7 +37,7 @@ _KEYWORDS = words(
     auto break case char const continue default do double else enum extern float for goto if inline int long register
     restrict return short signed sizeof static struct switch typedef union unsigned void volatile while bool true false asm
     typeof and or not xor new delete class template this throw try catch private public protected virtual operator using
-    namespace explicit export friend mutable typename work int32_t int64_t ptrdiff_t NULL NAN INFINITY main
+    namespace explicit export friend mutable typename work ptrdiff_t NULL NAN INFINITY main
     """
 )
 #: Names that the standard headers declare.
@@ -51,8 +52,9 @@ _MATH = words(
 _LIBRARY = frozenset(f"{name}{f}" for name in _MATH for f in ("", "f", "l"))
 #: Names that the file itself uses: variables, functions, constants.
 _MACROS = r"MULADDF?|(ADD|CLEAR|LOAD|STORE)_ROW|ROW_AT|ADJOINT_\w*"
-_OWN = re.compile(rf"(adjoint_\w*|{OWN_NAMES}|multiply|two_over_pi|{_MACROS}|(to|from)_word\d+)")
+_OWN = re.compile(rf"(adjoint_\w*|{OWN_NAMES}|multiply|two_over_pi|{_MACROS}|(to|from)_word\d+|u?int\d+_t)")
 _LONGEST_ROW = 8  # numbers of a constant on a line
+_READABLE = 1000  # numbers of a constant with decimal digits
 
 
 class Source(NamedTuple):
@@ -195,12 +197,8 @@ class CSpelling(Spelling):
     def literal(self, value: Any, dtype: Dtype) -> str:
         if dtype.kind == "b":
             return "true" if value else "false"
-        if dtype.kind == "i":
-            number = int(value)
-            if number == np.iinfo(dtype).min:
-                return "INT64_MIN" if dtype.itemsize == 8 else "INT32_MIN"
-            text = f"INT64_C({abs(number)})" if dtype.itemsize == 8 and abs(number) >= 2**31 else str(abs(number))
-            return f"(-{text})" if number < 0 else text
+        if dtype.kind in "iu":
+            return c_integers.literal(int(value), dtype)
         x = float(dtype.type(value))
         if math.isnan(x):
             return "NAN" if dtype.itemsize == 4 else "(double)NAN"
@@ -253,16 +251,13 @@ class CSpelling(Spelling):
         return f"(ptrdiff_t){value}"
 
     def operation(self, name: str, args: Sequence[str], source: Dtype, result: Dtype) -> str:
+        if source.kind in "iu" and name in c_integers.OPERATIONS:
+            return c_integers.OPERATIONS[name](source, *args)
         if name in _RULES:
             return _RULES[name].format(*args)
-        if name in _TYPED:
-            return str(_TYPED[name](source, *args))
-        if name in ("add", "sub", "mul"):
-            sign = {"add": "+", "sub": "-", "mul": "*"}[name]
-            if source.kind == "f":
-                return f"({args[0]} {sign} {args[1]})"
-            return _wrapped(source, f"{_unsigned(source, args[0])} {sign} {_unsigned(source, args[1])}")
         if name in COMPARISONS:
+            if source.kind == "u" and args[1] == self.literal(0, source) and name in ("less", "greater_equal"):
+                return f"(((void){args[0]}, {self.literal(name == 'greater_equal', BOOL)}))"  # compilers would warn of it
             return f"({args[0]} {COMPARISONS[name]} {args[1]})"
         if name == "cast":
             return self.cast(args[0], source, result)
@@ -278,12 +273,8 @@ class CSpelling(Spelling):
             return x
         if source.kind == "b":  # a choice is vectorized, a conversion of a truth is not
             return f"({x} ? {self.literal(1, result)} : {self.literal(0, result)})"
-        if source.kind == "f" and result.kind == "i":  # out of range, and for nan: the least integer, as processors give
-            least = self.literal(np.iinfo(result).min, result)
-            low, high = (self.literal(s * 2.0 ** (8 * result.itemsize - 1), source) for s in (-1, 1))
-            return f"(({x} >= {low} && {x} < {high}) ? ({kind}){x} : {least})"
-        if source.kind == "i" and result.kind == "i" and result.itemsize < source.itemsize:
-            return f"({kind})(uint32_t){x}"
+        if source.kind == "f" and result.kind in "iu":
+            return c_integers.from_float(self.literal, x, source, result)
         return f"({kind}){x}"
 
     def function(
@@ -303,11 +294,18 @@ class CSpelling(Spelling):
 
     def constant(self, data: np.ndarray[Any, Any]) -> Place:
         name = f"c{len(self.constants)}"
-        numbers = [self.literal(x, data.dtype) for x in data.ravel().tolist()] or [self.literal(0, data.dtype)]
+        numbers = self.numbers(data) or [self.literal(0, data.dtype)]
         rows = [", ".join(numbers[i : i + _LONGEST_ROW]) for i in range(0, len(numbers), _LONGEST_ROW)]
         inside = "\n  " + ",\n  ".join(rows) + "\n" if len(rows) > 1 else rows[0]
         self.constants.append(f"static const {TYPES[data.dtype.name]} {name}[{len(numbers)}] = {{{inside}}};")
         return Place(name)
+
+    def numbers(self, data: np.ndarray[Any, Any]) -> list[str]:
+        """The elements of a constant. Many floats have hexadecimal digits, which are written and read faster."""
+        if data.dtype.kind != "f" or data.size <= _READABLE or not np.isfinite(data).all():
+            return [self.literal(x, data.dtype) for x in data.ravel().tolist()]
+        numbers = list(map(float.hex, data.ravel().tolist()))
+        return numbers if data.dtype.itemsize == 8 else [f"{x}f" for x in numbers]
 
     def work(self, dtype: Dtype, offset: int) -> Place:
         return Place(f"work->{WORK[dtype.name]}", str(offset))
@@ -371,44 +369,16 @@ def _sum(a: str, b: str) -> str:
     return b if a == "0" else a if b == "0" else f"{a} + {b}"
 
 
-def _unsigned(dtype: Dtype, x: str) -> str:
-    return f"(uint{8 * dtype.itemsize}_t){x}"
-
-
-def _wrapped(dtype: Dtype, text: str) -> str:
-    """Integers wrap around, as NumPy's do; signed overflow is undefined in C."""
-    return f"(int{8 * dtype.itemsize}_t)({text})"
-
-
-def _negated(dtype: Dtype, x: str) -> str:
-    return f"(-{x})" if dtype.kind == "f" else _wrapped(dtype, f"0u - {_unsigned(dtype, x)}")
-
-
-def _absolute(dtype: Dtype, x: str) -> str:
-    if dtype.kind == "f":
-        return f"fabs{'' if dtype.itemsize == 8 else 'f'}({x})"
-    return f"({x} < 0 ? {_negated(dtype, x)} : {x})"
-
-
 _RULES = RULES | {
     "and": "({0} & {1})",  # of truths: no branch, so that loops are vectorized
     "or": "({0} | {1})",
     "xor": "({0} != {1})",
+    "add": "({0} + {1})",
+    "sub": "({0} - {1})",
+    "mul": "({0} * {1})",
+    "neg": "(-{0})",
     "isnan": "({0} != {0})",
     "signbit": "(signbit({0}) != 0)",
-    "bits.and": "({0} & {1})",
-    "bits.or": "({0} | {1})",
-    "bits.xor": "({0} ^ {1})",
-    "bits.not": "(~{0})",
-}
-#: The same, where the dtype decides.
-_TYPED: dict[str, Any] = {
-    "neg": _negated,
-    "abs": _absolute,
-    "fmod": lambda d, a, b: f"fmod{'' if d.itemsize == 8 else 'f'}({a}, {b})",
-    "bits.left": lambda d, a, b: f"({b} >= 0 && {b} < {8 * d.itemsize} ? {_wrapped(d, f'{_unsigned(d, a)} << {b}')} : 0)",
-    "bits.right": lambda d, a, b: f"({a} >> ({b} >= 0 && {b} < {8 * d.itemsize} ? {b} : {8 * d.itemsize - 1}))",
-    "quotient": lambda d, a, b: f"({b} == 0 ? 0 : {b} == -1 ? {_negated(d, a)} : {a} / {b})",
 }
 
 _TITLE = "/* Written by adjoint. C99, {needs}. */"

@@ -5,25 +5,25 @@
     energy_gradient(Float64Array.of(1, 2, 3));   // a Float64Array
 
 Arrays are flat, in C order. One result is returned as it is, several as an object. The intermediate arrays of all functions are
-allocated once, when the module is loaded. An int64 is a whole number, exact up to 2^53.
+allocated once, when the module is loaded. An int64 is a whole number, exact up to 2^53; a uint64 is a BigInt.
 """
 
 from __future__ import annotations
 
+import base64
 import math
 import os
 import re
 from collections.abc import Iterable, Sequence
-from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..compiler.llvm.vecmath import coefficients
 from ..compiler.lower.kernel import Buffer, Dtype
 from ..compiler.lower.step import Branch, Scan, Step, While
 from ..core.errors import ArgumentError, UnsupportedError, boundary
+from .javascript_math import HELPERS, NEEDS, OURS
 from .lowering import lower
 from .program import Part, parts
 from .spelling import COMPARISONS, MATH, OWN_NAMES, RULES, WORK, Place, Spelling, filled, renamed, words
@@ -34,23 +34,25 @@ ARRAYS = {
     "float64": "Float64Array",
     "float32": "Float32Array",
     "int64": "Float64Array",
-    "int32": "Int32Array",
+    "uint64": "BigUint64Array",
     "bool": "Uint8Array",
+    **{f"{sign.lower()}int{bits}": f"{sign or 'I'}{'i' * bool(sign)}nt{bits}Array" for sign in ("", "U") for bits in (8, 16, 32)},
 }
 _WORK = {dtype: f"all_{short}" for dtype, short in WORK.items()}  # typed arrays that all functions use
-KEYWORDS = words(
+KEYWORDS = frozenset({*ARRAYS.values(), *_WORK.values()}) | words(
     """
     arguments await break case catch class const continue debugger default delete do else enum eval export extends false
     finally for function if implements import in instanceof interface let new null package private protected public return
     static super switch this throw true try typeof undefined var void while with yield out fail check
-    all_f64 all_f32 all_i64 all_i32 all_b8
-    Math Error TypeError RangeError Float64Array Float32Array Int32Array Uint8Array NaN Infinity
+    Math Error TypeError RangeError BigInt Number NaN Infinity
     """
 )
+_NUMBERS = {"bool": "boolean", "uint64": "bigint"}  # types of single numbers; others are "number"
 _LARGEST = 2**53
+_READABLE = 1000  # numbers of a constant with decimal digits
 _LONGEST = 2**31  # of an array: its indices are integers of 32 bits
 _OWN = re.compile(
-    rf"{OWN_NAMES}|half|rint|power|expit|logaddexp2?|growth|small|exp_of_square|erfc?|errors|exponential|hyperbolic_tangent|(powers|roots)_of_two"
+    rf"{OWN_NAMES}|half|to_single|numbers_of|rint|power|expit|logaddexp2?|growth|small|exp_of_square|erfc?|errors|exponential|hyperbolic_tangent|(powers|roots)_of_two"
 )  # names that the module uses
 
 
@@ -137,7 +139,7 @@ def declaration(part: Part, typed: dict[str, str] = ARRAYS) -> str:
 
 
 def _type(t: Any, typed: dict[str, str]) -> str:
-    return typed[t.dtype.name] if t.shape else "boolean" if t.dtype.kind == "b" else "number"
+    return typed[t.dtype.name] if t.shape else _NUMBERS.get(t.dtype.name, "number")
 
 
 def _function(spelling: JavaScript, part: Part, work: Work) -> str:
@@ -225,7 +227,9 @@ class JavaScript(Spelling):
     def literal(self, value: Any, dtype: Dtype) -> str:
         if dtype.kind == "b":
             return "true" if value else "false"
-        if dtype.kind == "i":
+        if dtype == np.uint64:
+            return f"{int(value)}n"
+        if dtype.kind in "iu":
             if abs(int(value)) > _LARGEST:
                 raise UnsupportedError(
                     f"export.javascript has no code for the integer {int(value)}: a number is exact up to 2^53"
@@ -241,7 +245,7 @@ class JavaScript(Spelling):
         return f"(-{text})" if math.copysign(1.0, x) < 0 else text
 
     def extreme(self, how: str, dtype: Dtype) -> str:
-        if dtype.itemsize < 8:
+        if dtype.itemsize < 8 or dtype.kind == "u":
             return super().extreme(how, dtype)
         return "(-Infinity)" if how == "max" else "Infinity"  # an int64 is a number with 53 bits
 
@@ -300,16 +304,17 @@ class JavaScript(Spelling):
         return f"Math.fround({text})" if result == np.float32 and not exact else text
 
     def calls(self, operation: str) -> int:
-        name = _OURS.get(operation, operation)
-        return (name in _HELPERS) + len(_NEEDS.get(name, ()))
+        name = OURS.get(operation, operation)
+        return (name in HELPERS) + len(NEEDS.get(name, ()))
 
     def expression(self, name: str, args: Sequence[str], source: Dtype, result: Dtype) -> str:
         a, b = args[0], args[-1]
-        if source == np.int32 and name in ("add", "sub", "mul", "neg", "abs"):
-            if name == "mul":
-                return f"Math.imul({a}, {b})"
-            plain = {"add": f"{a} + {b}", "sub": f"{a} - {b}", "neg": f"-{a}", "abs": f"Math.abs({a})"}[name]
-            return f"({plain} | 0)"
+        if source.kind in "iu" and name in _WHOLE:
+            plain = {"mul": f"Math.imul({a}, {b})", "abs": f"Math.abs({a})"} if source.itemsize < 8 else {}
+            if source.kind == "u" and name == "abs":
+                return a
+            text = plain.get(name) or _WHOLE[name].format(*args)
+            return f"(({text}) + 0)" if source == np.int64 and name not in ("add", "sub") else _wrapped(source, text)  # not -0
         if name in COMPARISONS:
             sign = COMPARISONS[name]
             return f"({a} {sign + '=' if sign in ('==', '!=') else sign} {b})"
@@ -326,36 +331,46 @@ class JavaScript(Spelling):
             return self.bits(name, args, result)
         if name in _RULES:
             return _RULES[name].format(*args)
-        name = _OURS.get(name, name)
-        if name in _HELPERS:
-            for needed in (*_NEEDS.get(name, ()), name):
-                self.helper(needed, _HELPERS[needed])
+        name = OURS.get(name, name)
+        if name in HELPERS:
+            for needed in (*NEEDS.get(name, ()), name):
+                self.helper(needed, HELPERS[needed])
             return f"{name}({', '.join(args)})"
         return f"Math.{MATH.get(name, name)}({', '.join(args)})"
 
     def bits(self, name: str, args: Sequence[str], dtype: Dtype) -> str:
         """Operations on the bits of integers: of 64 bits as a BigInt. A shift by all bits or more leaves the sign, or nothing."""
-        last = 8 * dtype.itemsize - 1
-        if name in ("bits.left", "bits.right"):
-            inside = f"{args[1]} >= 0 && {args[1]} <= {last}"
+        last, zero = self.literal(8 * dtype.itemsize - 1, dtype), self.literal(0, dtype)
+        is_shift, unsigned = name in ("bits.left", "bits.right"), dtype.kind == "u"
+        if is_shift:
+            inside = f"{args[1]} >= {zero} && {args[1]} <= {last}"
             args = [args[0], f"({inside} ? {args[1]} : {last})"]
         sign = _BITS[name]
-        if dtype.itemsize == 4:
-            value = f"({sign}{args[0]})" if len(args) == 1 else f"({args[0]} {sign} {args[1]})"
-        else:
-            big = [f"BigInt({a})" for a in args]
-            whole = f"{sign}{big[0]}" if len(big) == 1 else f"{big[0]} {sign} {big[1]}"
-            value = f"Number(BigInt.asIntN(64, {whole}))"
-        return f"({inside} ? {value} : 0)" if name == "bits.left" else value
+        if name == "bits.right" and unsigned and dtype.itemsize < 8:
+            sign = ">>>"
+        big = [f"BigInt({a})" for a in args] if dtype == np.int64 else args
+        plain = f"{sign}{big[0]}" if len(big) == 1 else f"{big[0]} {sign} {big[1]}"
+        value = f"Number(BigInt.asIntN(64, {plain}))" if dtype == np.int64 else _wrapped(dtype, plain)
+        return f"({inside} ? {value} : {zero})" if is_shift and (unsigned or name == "bits.left") else value
 
     def cast(self, x: str, source: Dtype, result: Dtype) -> str:
         if source.kind == "b":
-            return f"({x} ? 1 : 0)"
-        if source.kind == "f" and result.kind == "i":
-            least = -(2 ** (8 * result.itemsize - 1))  # a power of two, so exact
-            zero = " + 0"  # not -0
-            return f"({x} >= {least} && {x} < {-least} ? Math.trunc({x}){zero} : {least})"
-        return f"({x} | 0)" if result == np.int32 else x
+            return f"({x} ? {self.literal(1, result)} : {self.literal(0, result)})"
+        if source.kind == "f" and result.kind in "iu":
+            # As jit has it: few bits are the last ones of an int32, or of an int64; what it cannot hold is its least number.
+            bits = 32 if result.itemsize < 4 or result == np.int32 else 64
+            least, high = -(2 ** (bits - 1)), 2.0 ** (64 if result == np.uint64 else bits - 1)  # powers of two, so exact
+            whole = f"({x} >= {least} && {x} < {high:.0f} ? Math.trunc({x}) + 0 : {least})"  # + 0: not -0
+            return whole if result == np.int64 else self.cast(whole, np.dtype(np.int64), result)
+        if source == np.uint64 and result.kind != "u":
+            if result == np.float32:
+                return f"{self.helper('to_single', HELPERS['to_single'])}({x})"
+            return f"Number({x})" if result.kind == "f" else f"Number(BigInt.asIntN({8 * result.itemsize}, {x}))"
+        if result == np.uint64:
+            return _wrapped(result, f"BigInt({x})")
+        if source == np.uint64:
+            return f"Number(BigInt.asUintN({8 * result.itemsize}, {x}))"
+        return _wrapped(result, x) if result.kind in "iu" else x
 
     def function(
         self, what: str, parameters: Sequence[str], body: Sequence[str], fails: bool = False, uses_work: bool = False
@@ -365,13 +380,20 @@ class JavaScript(Spelling):
 
     def constant(self, data: np.ndarray[Any, Any]) -> Place:
         name = f"c{len(self.constants)}"
-        numbers = ", ".join(self.literal(x, data.dtype).strip("()") for x in data.ravel().tolist())
-        if data.dtype.kind == "b":
-            numbers = ", ".join(str(int(x)) for x in data.ravel())
         shared = _WORK[data.dtype.name]
-        self.constants.append(f"{shared}.set([{numbers}], {name});")
+        self.constants.append(f"{shared}.set({self.numbers(data)}, {name});")
         self.sizes.append((data.dtype, data.size))
         return Place(shared, name)
+
+    def numbers(self, data: np.ndarray[Any, Any]) -> str:
+        """The elements of a constant. Many of them are bytes, which are written and read faster."""
+        if data.dtype == np.int64 and (data.size == 0 or max(-int(data.min()), int(data.max())) <= _LARGEST):
+            data = data.astype(np.float64)
+        if data.size <= _READABLE or data.dtype == np.int64:
+            return f"[{', '.join(self.literal(x, data.dtype).strip('()') for x in data.ravel().tolist())}]"
+        self.helper("numbers_of", HELPERS["numbers_of"])
+        little = data.astype(data.dtype.newbyteorder("<"))
+        return f"numbers_of({ARRAYS[data.dtype.name]}, {quoted(base64.b64encode(little.tobytes()).decode())})"
 
     def placed_constants(self, bodies: Sequence[str], work: Work) -> list[str]:
         """The constants that functions read: offsets in the work array, behind the intermediate arrays, and their numbers."""
@@ -401,6 +423,29 @@ class JavaScript(Spelling):
         return self.function(name, [f"{n}, {n}_at" for n in arrays], [text.rstrip()], template.tells)
 
 
+def _wrapped(dtype: Dtype, text: str) -> str:
+    """The last bits of an integer. An int64 is a number with 53 of them."""
+    return f"({_LAST_BITS[dtype.name].format(text)})"
+
+
+_LAST_BITS = {
+    "int8": "({}) << 24 >> 24",
+    "int16": "({}) << 16 >> 16",
+    "int32": "{} | 0",
+    "int64": "{}",
+    "uint8": "({}) & 255",
+    "uint16": "({}) & 65535",
+    "uint32": "({}) >>> 0",
+    "uint64": "BigInt.asUintN(64, {})",
+}
+_WHOLE = {
+    "add": "{0} + {1}",
+    "sub": "{0} - {1}",
+    "mul": "{0} * {1}",
+    "neg": "-{0}",
+    "abs": "({0} < 0 ? -{0} : {0})",
+    "quotient": "{1} == 0 ? {1} : ({0} - {0} % {1}) / {1}",
+}
 _BITS = {"bits.and": "&", "bits.or": "|", "bits.xor": "^", "bits.not": "~", "bits.left": "<<", "bits.right": ">>"}
 _RULES = RULES | {
     "add": "({0} + {1})",
@@ -412,119 +457,8 @@ _RULES = RULES | {
     "signbit": "({0} < 0 || 1 / {0} < 0)",
     "exp2": "Math.pow(2, {0})",
     "fmod": "({0} % {1})",
-    "quotient": "({1} === 0 ? 0 : ({0} - {0} % {1}) / {1} + 0)",
 }
 
-
-def _series(variable: str, numbers: Sequence[float]) -> str:
-    """A polynomial by Horner's rule, the coefficient of the lowest power first."""
-    text = repr(float(numbers[-1]))
-    for number in reversed(numbers[:-1]):
-        text = f"({text}) * {variable} + {float(number)!r}"
-    return text
-
-
-def _polynomial(numbers: Sequence[float]) -> str:
-    """A polynomial in t as four in q = t^4, which do not wait for each other; w = t^2."""
-    first, second, third, fourth = (_series("q", numbers[i::4]) for i in range(4))
-    return f"{first} + t * ({second}) +\n    w * ({third} + t * ({fourth}))"
-
-
-def _table(numbers: Sequence[float]) -> str:
-    rows = [", ".join(map(repr, numbers[i : i + 6])) for i in range(0, len(numbers), 6)]
-    return ",\n  ".join(rows)
-
-
-_HELPERS = {
-    "exponential": f"""\
-const powers_of_two = new Float64Array(2046);
-for (let k = 0, power = 2.2250738585072014e-308; k < 2046; ++k, power *= 2) powers_of_two[k] = power;
-
-const roots_of_two = new Float64Array([
-  {_table([float(Decimal(2) ** (Decimal(j) / 64)) for j in range(64)])}
-]);
-
-function exponential(x) {{  // x = (64 k + j) ln(2)/64 + r; to 1.3 units in the last place
-  if (!(x > -708 && x < 709)) return Math.exp(x);
-  const n = x * 92.33248261689366 + 6755399441055744 - 6755399441055744, i = n | 0;
-  const r = x - n * 0.010830424696223417 - n * 2.572804622327669e-14;
-  const t = roots_of_two[i & 63];
-  const p = r + r * r * (0.5 + r * (0.16666666666666666 + r * (0.041666666666666664 + r * 0.008333333333333333)));
-  return (t + t * p) * powers_of_two[(i >> 6) + 1022];
-}}""",
-    "hyperbolic_tangent": """\
-function hyperbolic_tangent(x) {
-  const a = Math.abs(x);
-  if (a < 0.55) {  // Lambert's continued fraction
-    const s = x * x;
-    const top = 34459425 + s * (4729725 + s * (135135 + s * (990 + s)));
-    return x * (top / (34459425 + s * (16216200 + s * (945945 + s * (13860 + s * 45)))));
-  }
-  if (!(a < 20)) return x < 0 ? -1 : x > 0 ? 1 : x;
-  return x / a * (1 - 2 / (exponential(2 * a) + 1));  // x / a is the sign: no branch, which processors would mispredict
-}""",
-    "rint": """\
-function rint(x) {
-  if (Math.abs(x) >= 4503599627370496 || x !== x) return x;
-  const shifter = x < 0 ? -4503599627370496 : 4503599627370496;
-  const y = x + shifter - shifter;
-  return y === 0 ? (x < 0 || 1 / x < 0 ? -0 : 0) : y;
-}""",
-    "power": """\
-function power(x, y) {
-  return x === 1 || (x === -1 && Math.abs(y) === Infinity) ? 1 : Math.pow(x, y);
-}""",
-    "expit": """\
-function expit(x) {
-  return x < -700 ? exponential(x) : 1 / (1 + exponential(-x));
-}""",
-    "logaddexp": """\
-function logaddexp(a, b) {
-  if (a === b) return a + Math.LN2;
-  if (a !== a || b !== b) return NaN;
-  return a > b ? a + Math.log1p(exponential(b - a)) : b + Math.log1p(exponential(a - b));
-}""",
-    "logaddexp2": """\
-function logaddexp2(a, b) {
-  if (a === b) return a + 1;
-  if (a !== a || b !== b) return NaN;
-  return (a > b ? a : b) + Math.log1p(Math.pow(2, -Math.abs(a - b))) * Math.LOG2E;
-}""",
-    "growth": f"""\
-function growth(a) {{  // (1 + 2 a) exp(a^2) erfc(a)
-  const t = (a - 3.75) / (a + 3.75), w = t * t, q = w * w;
-  return 1.25 + ({_polynomial(coefficients.ERFCX_64)});
-}}""",
-    "small": f"""\
-function small(a) {{  // erf(a) - a, for |a| <= 1
-  const t = a * a, w = t * t, q = w * w;
-  return a * ({_polynomial(coefficients.ERF_64)});
-}}""",
-    "erf": """\
-function erf(x) {
-  const a = Math.abs(x);
-  if (a <= 1 || a !== a) return x + small(x);
-  if (a > 6.5) return x < 0 ? -1 : 1;
-  return x / a * (1 - exponential(-a * a) * growth(a) / (1 + 2 * a));  // x / a is the sign
-}""",
-    "exp_of_square": """\
-function exp_of_square(a) {  // exp(-a^2), of the square without its rounding error
-  const high = Math.fround(a);
-  return exponential(-high * high) * exponential(-(a - high) * (a + high));
-}""",
-    "erfc": """\
-function erfc(x) {
-  const a = Math.abs(x);
-  if (a < 0.5 || a !== a) return 1 - x - small(x);
-  const y = a > 28 ? 0 : exp_of_square(a) * growth(a) / (1 + 2 * a);
-  return x < 0 ? 2 - y : y;
-}""",
-}
-_ERROR = ("growth", "small", "exponential")
-_NEEDS = {"erf": _ERROR, "erfc": (*_ERROR, "exp_of_square")}
-_NEEDS |= dict.fromkeys(("expit", "logaddexp", "hyperbolic_tangent"), ("exponential",))
-#: Functions that V8 has slow ones for.
-_OURS = {"exp": "exponential", "tanh": "hyperbolic_tangent"}
 
 _TITLE = "// Written by adjoint."
 _CHECK = f"""\

@@ -354,7 +354,7 @@ def module(found: Sequence[Part]) -> str:
     functions = [_Function(part, constants, reserved).text() for part in found]
     everything = "\n".join(functions)
     # NumPy's arrays could not be indexed by values that JAX traces, nor updated.
-    arrays = [f"{name} = {_in_jax(array(np.asarray(literal.value)))}" for literal, name in constants.items()]
+    arrays = [f"{name} = {array(np.asarray(literal.value)).replace('np.', 'jnp.')}" for literal, name in constants.items()]
     head = ["import jax", "import jax.numpy as jnp"]
     head += ["from jax import lax"] * ("lax." in everything)
     if re.search(r"float64|int64|complex128", everything + "\n".join(arrays)):

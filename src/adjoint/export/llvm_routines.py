@@ -25,8 +25,9 @@ _COMPARE["!="] = ("une", "ne")
 
 
 class Value(NamedTuple):
-    kind: str  # i64, i1, double or float
+    kind: str  # an LLVM type
     name: str
+    unsigned: bool = False
 
 
 class LlvmRoutines:
@@ -131,7 +132,7 @@ class _Compiler:
         """CLEAR_ROW(t); LOAD_ROW(t, array, at); STORE_ROW(t, array, at); ADD_ROW(t, x, v), which is t += x * v."""
         what = self.take()
         self.take("(")
-        kind, slot = self.scope[self.take()]
+        kind, slot, _ = self.scope[self.take()]
         if what == "CLEAR_ROW":
             made = "zeroinitializer"
         elif what != "ADD_ROW":
@@ -222,7 +223,8 @@ class _Compiler:
             self.slots.append(f"  %slot{len(self.slots)} = alloca {kind}")
             self.take("=")
             value = self.converted(self.expression(), kind)
-            self.scope[name] = Value(kind, f"%slot{len(self.slots) - 1}")
+            unsigned = token == "REAL" and self.dtype.kind == "u"
+            self.scope[name] = Value(kind, f"%slot{len(self.slots) - 1}", unsigned)
             self.code.do(f"store {kind} {value}, ptr {self.scope[name].name}")
             return
         if self.peek() == "[":
@@ -278,6 +280,8 @@ class _Compiler:
         b = self.sum()
         kind = self.kind if self.kind in (a.kind, b.kind) else _INT
         real, whole = _COMPARE[how]
+        if a.unsigned and b.unsigned:
+            whole = whole.replace("s", "u")
         word = f"fcmp {real}" if kind in _REAL else f"icmp {whole}"
         return Value(_BOOL, self.code.let(f"{word} {kind} {self.converted(a, kind)}, {self.converted(b, kind)}"))
 
@@ -344,9 +348,9 @@ class _Compiler:
             loaded = self.code.load(pointer, dtype)
             if dtype == np.int32:
                 return Value(_INT, self.code.let(f"sext i32 {loaded} to i64"))
-            return Value(REGISTER[dtype], loaded)
+            return Value(REGISTER[dtype], loaded, dtype.kind == "u")
         variable = self.scope[token]
-        return Value(variable.kind, self.code.let(f"load {variable.kind}, ptr {variable.name}"))
+        return Value(variable.kind, self.code.let(f"load {variable.kind}, ptr {variable.name}"), variable.unsigned)
 
     def arithmetic(self, sign: str, a: Value, b: Value) -> Value:
         if a.kind == _INT and b.kind == _INT:

@@ -20,7 +20,7 @@ from ..compiler.lower.fuse import Lowering
 from ..compiler.lower.kernel import PARTS, Kernel
 from ..compiler.lower.lowered import Rules
 from ..compiler.lower.memory import plan
-from ..compiler.lower.scalar import NATIVE
+from ..compiler.lower.scalar import EVERY
 from ..compiler.lower.schedule import arranged, group
 from ..compiler.lower.step import Foreign, Lapack, Lowered, Step, WhileVjp
 from ..core.errors import UnsupportedError
@@ -53,7 +53,7 @@ def lower(graph: Graph, exporter: str, lapack: bool = False) -> Lowered:
 class _Lowering(Lowering):
     has_cumulative = False
     has_transforms = False
-    dtypes = NATIVE
+    dtypes = EVERY
     has_array_kernels = False
     writes_in_place = False
 
@@ -126,10 +126,10 @@ class _Lowering(Lowering):
         """Refuse a step that needs Python, LAPACK or memory of unknown size."""
         line = next(iter(step.lines), None)
         if isinstance(step, Foreign):
-            dtypes = sorted({v.dtype.name for v in (*step.reads(), *step.writes()) if v.dtype not in NATIVE})
+            dtypes = sorted({v.dtype.name for v in (*step.reads(), *step.writes()) if v.dtype not in EVERY})
             of, reason = f" of {', '.join(dtypes)}" if dtypes else "", "jit calls NumPy or SciPy for it"
             if any(np.dtype(name).kind in "iuf" for name in dtypes):
-                reason = f"its arrays are {', '.join(sorted(t.name for t in NATIVE))}; pass and use one of these"
+                reason = f"its arrays are {', '.join(sorted(t.name for t in EVERY))}; pass and use one of these"
             raise UnsupportedError(f"{self.exporter} has no code for {self.op!r}{of}: {reason}", line)
         written_out = isinstance(step, Lapack) and (step.routine in WRITTEN_OUT or "template" in step.options)
         if isinstance(step, Lapack) and not (written_out or (self.lapack and lapacke.has(step))):
@@ -151,7 +151,7 @@ _staged: dict[Any, Graph | None] = {}  # expansions of functions without paramet
 
 def _expansion(equation: Equation, operands: tuple[Type, ...]) -> Graph | None:
     """The graph of an op in terms of others; None if it has no expansion for these types."""
-    if any(t.dtype not in NATIVE for t in (*operands, *equation.types)):
+    if any(t.dtype not in EVERY for t in (*operands, *equation.types)):
         return None
     known = {i: o.value for i, o in enumerate(equation.inputs) if isinstance(o, Literal)}
     if known or equation.params:
@@ -183,6 +183,6 @@ def _stage(
 
 
 def _check_type(t: Type, what: str, exporter: str) -> None:
-    if t.dtype not in NATIVE and t.dtype not in PARTS:
-        known = ", ".join(sorted(d.name for d in (*NATIVE, *PARTS)))
+    if t.dtype not in EVERY and t.dtype not in PARTS:
+        known = ", ".join(sorted(d.name for d in (*EVERY, *PARTS)))
         raise UnsupportedError(f"{exporter} has no numbers of dtype {t.dtype.name}, of {what}; it has {known}")

@@ -206,9 +206,11 @@ def _common(args: Sequence[Any], stage: Normal) -> Dtype:
     """The dtype in which NumPy compares."""
     known = [a if type(a) in (bool, int, float, complex) else stage._type(a).dtype for a in args]
     try:
-        return np.result_type(*known)
+        common = np.result_type(*known)
     except OverflowError:
         raise UnsupportedError("a Python number is beyond the dtype that it is compared with") from None
+    beyond = any(type(a) is int for a in args) and common.kind in "iu" and common != np.uint64
+    return np.dtype(np.int64) if beyond else common  # a Python int may be beyond the dtype of few bits
 
 
 def normal(graph: Graph, target: Target) -> Graph:

@@ -11,7 +11,21 @@ import numpy as np
 from ..core.errors import ArgumentError, UnsupportedError, boundary
 from ..core.types import Type
 from ..ir.graph import Equation, Graph, Literal
-from ..ops import broadcast, control, decompose, determinant, elementwise, gaps, index, integer, pseudo, reduce, solve, sort
+from ..ops import (
+    broadcast,
+    control,
+    decompose,
+    determinant,
+    elementwise,
+    gaps,
+    index,
+    integer,
+    linalg,
+    pseudo,
+    reduce,
+    solve,
+    sort,
+)
 from ..view.python import module
 from ..view.python_text import PRELUDE
 from .program import write
@@ -21,12 +35,15 @@ from .python_source import readable
 _COMPILED = frozenset({
     broadcast.broadcast_to, broadcast.cast, broadcast.real, broadcast.reshape, broadcast.transpose, broadcast.where,
     control.checkpoint, control.cond, control.scan, control.while_,
-    decompose.cholesky, decompose.svd, determinant.det, determinant.slogdet, pseudo.pinv, solve.solve,
     elementwise.absolute, elementwise.expit, elementwise.invert, elementwise.rounded, elementwise.sinc, elementwise.square,
     elementwise.truncate, index.gather, index.getitem, index.place, sort.searchsorted, sort.take_along,
 })  # fmt: skip
 #: Ufuncs that Numba does not have.
 _MISSING = frozenset({elementwise.heaviside, gaps.magnitude, integer.bitwise_count})
+#: Functions that Numba has for matrices of floats, not for stacks of them or for integers.
+_OF_MATRICES = frozenset({
+    decompose.cholesky, decompose.svd, determinant.det, determinant.slogdet, linalg.matmul, pseudo.pinv, solve.solve,
+})  # fmt: skip
 #: Reductions that Numba has over all axes, or over one.
 _REDUCED = {broadcast.sum_: (True, True), reduce.max_: (True, False), reduce.min_: (True, False)}
 
@@ -51,19 +68,39 @@ def numba(
     """
     found = readable(f, args, kwargs, derivatives, argnums, name)
     for part in found:
-        if "njit" in (part.name, *part.graph.input_names):
-            raise ArgumentError("export.numba cannot write a function or an argument named 'njit', which the module imports")
+        for word in {"njit", "reshaped"}.intersection((part.name, *part.graph.input_names)):
+            raise ArgumentError(f"export.numba cannot write a function or an argument named {word!r}, which the module uses")
     for part in found:
         _check(part.graph)
     text = module([(part.graph, part.output_names) for part in found], readable=True)
     text = text.replace("import numpy as np", "import numpy as np\nfrom numba import njit", 1)
     text = text.replace('@np.errstate(all="ignore")', _DECORATOR)
     text = re.sub(r'\n    (\w+) = np\.asarray\(\1, "\w+"\)(\[\(\)\])?(?=\n)', "", text)  # types are known when it is compiled
+    text = re.sub(r"np\.s_\[([^][]*)\]", lambda found: _index(found[1]), text)
+    if "np.reshape(" in text:
+        imports = "from numba import njit\n"
+        text = text.replace(imports, f"{imports}{_RESHAPED}", 1).replace("np.reshape(", "reshaped(")
+    text = text.replace("np.zeros(shape, x.dtype)", "np.zeros(shape, np.asarray(x).dtype)")  # a number has none in Numba
     helpers = "|".join(PRELUDE)
     return write(path, re.sub(rf"^def ({helpers})\(", rf"{_DECORATOR}\ndef \1(", text, flags=re.MULTILINE))
 
 
+def _index(subscript: str) -> str:
+    """A basic index as a tuple, which Numba can pass to a function."""
+    made = []
+    for part in subscript.split(", "):
+        ends = ", ".join(end or "None" for end in part.split(":"))
+        made.append(f"slice({ends})" if ":" in part else ends)
+    return f"({', '.join(made)},)"
+
+
 _DECORATOR = '@njit(error_model="numpy")'
+_RESHAPED = f"""
+
+{_DECORATOR}
+def reshaped(x, shape):
+    return np.ascontiguousarray(x).reshape(shape)
+"""  # Numba's own takes contiguous arrays only
 
 
 def _check(graph: Graph) -> None:
@@ -83,6 +120,8 @@ def _is_compiled(equation: Equation, given: list[Type]) -> bool:
         whole, single = _REDUCED[op]
         count, ndim = len(params["axis"]), len(given[0].shape)
         return not params["keepdims"] and ((whole and count == ndim) or (single and count == 1))
+    if op in _OF_MATRICES:
+        return all(0 < len(t.shape) <= 2 and t.dtype.kind in "fc" for t in given)
     is_numpys = isinstance(op.impl, np.ufunc) and hasattr(np, op.impl.__name__)
     return op in _COMPILED or ((is_numpys or bool(op.infix)) and op not in _MISSING)
 

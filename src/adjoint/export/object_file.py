@@ -252,9 +252,8 @@ class ExportedModule(Module):
         kind = MEMORY[buffer.dtype]
         name = f"@constant{len(self.globals)}"
         if data.nbytes > _LARGE:  # as bytes, which LLVM reads ten times faster; the machines are all little-endian
-            raw = data.astype(data.dtype.newbyteorder("<")).tobytes().hex()
-            kind, size = "i8", data.nbytes
-            value = 'c"\\' + "\\".join(map("".join, zip(raw[::2], raw[1::2], strict=True))) + '"'
+            raw = data.astype(data.dtype.newbyteorder("<")).tobytes().hex("\\")
+            kind, size, value = "i8", data.nbytes, f'c"\\{raw}"'
         else:
             numbers = [f"{kind} {int(x) if buffer.dtype.kind == 'b' else literal(x, buffer.dtype)}" for x in data.tolist()]
             size, value = max(1, len(numbers)), f"[{', '.join(numbers)}]" if numbers else "zeroinitializer"

@@ -35,7 +35,9 @@ RULES = {
 }
 #: Names of functions in C and JavaScript that differ from ours.
 MATH = {f"arc{name}": f"a{name}" for name in ("sin", "cos", "tan", "tan2", "sinh", "cosh", "tanh")}
-WORK = {"float64": "f64", "float32": "f32", "int64": "i64", "int32": "i32", "bool": "b8"}  # parts of the work array
+#: Parts of the work array.
+WORK = {"float64": "f64", "float32": "f32", "bool": "b8"}
+WORK |= {f"{sign}int{bits}": f"{sign or 'i'}{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 
 
 def words(text: str) -> frozenset[str]:
@@ -198,7 +200,7 @@ class Spelling(ABC):
         return " + ".join(part for part in parts if part != "0") or "0"
 
     def start_of(self, how: str, dtype: Dtype) -> str:
-        if how in ("max", "min") and dtype.kind == "i":
+        if how in ("max", "min") and dtype.kind in "iu":
             return self.extreme(how, dtype)
         return self.literal(STARTS[how], dtype)
 

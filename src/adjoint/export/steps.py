@@ -14,13 +14,13 @@ from ..compiler.llvm.lapack import FAILURES
 from ..compiler.llvm.program import OUT_OF_BOUNDS
 from ..compiler.lower.kernel import Buffer, Dtype, Kernel, View, size_of
 from ..compiler.lower.memory import pack
-from ..compiler.lower.scalar import NATIVE
+from ..compiler.lower.scalar import EVERY
 from ..compiler.lower.step import Branch, Lapack, Lowered, Product, RowTiles, Scan, Step, While
 from . import routines
 from .nest import Nest
 from .spelling import Place, Spelling, Text
 
-DTYPES = sorted(NATIVE, key=lambda d: (-d.itemsize, d.name))
+DTYPES = sorted(EVERY, key=lambda d: (-d.itemsize, d.name))
 ERRORS = {
     OUT_OF_BOUNDS: "an index is out of bounds",
     FAILURES["singular"]: "a matrix is singular",

@@ -29,7 +29,7 @@ _TRIPLE = "wasm32-unknown-unknown"
 _PAGE = 1 << 16
 _STACK = 1 << 16  # bytes, besides arrays on the stack
 _LINE = 64
-_TYPED = {**ARRAYS, "int64": "BigInt64Array"}
+_TYPED = {**ARRAYS, "int64": "BigInt64Array"}  # a number of 64 bits, in memory
 _ARRAY = re.compile(r"alloca \[(\d+) x i8\]")
 _ON_STACK = re.compile(r"alloca ")
 
@@ -341,7 +341,7 @@ def _function(part: Part, base: int, work: int) -> tuple[str, list[str], int]:
     before, inside, call, results, after, views, at = [], [], [], [], [], [], base
     for name, t in zip(given, part.given, strict=True):
         if not t.shape:
-            call.append(f"BigInt({name})" if t.dtype.name == "int64" else name)
+            call.append(f"BigInt({name})" if t.dtype.name in ("int64", "uint64") else name)
             continue
         kind, size = _TYPED[t.dtype.name], t.size
         before.append(f"const {name}_at = arrays.{part.name}.{name};")

@@ -442,7 +442,11 @@ less_equal = constant("less_equal", operator.le)
 greater = constant("greater", operator.gt)
 greater_equal = constant("greater_equal", operator.ge)
 sign = constant(
-    "sign", np.sign, parity="odd", scalar=lambda x: where(greater(x, 0), 1, where(less(x, 0), -1, where(equal(x, 0), 0, x)))
+    "sign",
+    np.sign,
+    parity="odd",
+    # Minus one is the negative of a 1: unsigned integers have no -1.
+    scalar=lambda x: where(greater(x, 0), 1, where(less(x, 0), -where(less(x, 0), 1, x), where(equal(x, 0), 0, x))),
 )
 signbit = constant("signbit", np.signbit, cost=1)
 floor = constant("floor", np.floor, cost=4, latex=r"\left\lfloor #1 \right\rfloor")

@@ -25,6 +25,8 @@ from ...core.op import Op
 from ...core.types import Type, dtype_of
 from ...ops.broadcast import broadcast_to, cast
 from ...ops.elementwise import ldexp
+from ...ops.matrix_functions import permutation
+from ...ops.reduce import cumprod, cumsum
 from . import (
     arrays,
     bessel,
@@ -47,6 +49,8 @@ _ARRAYS = (elementwise, arrays, matrices, jacobi, matrix_functions, loops)
 _FUNCTIONS = (special, gamma, error, bessel, elliptic, distributions, integrals, polynomials)
 EXPANSIONS: dict[Op, Expansion] = {op: f for module in (*_ARRAYS, *_FUNCTIONS) for op, f in module.EXPANSIONS.items()}
 
+#: Functions of matrices, which NumPy computes in float64 for integers.
+_OF_MATRICES = frozenset(op for module in (matrices, jacobi, matrix_functions) for op in module.EXPANSIONS) - {permutation}
 #: Functions whose operands keep their dtypes: an integer order is not a real one.
 UNPROMOTED = frozenset({ldexp, *bessel.WHOLE, *polynomials.EXPANSIONS})
 
@@ -55,6 +59,12 @@ def expanded(op: Op, args: Sequence[Any], params: dict[str, Any], results: Seque
     """The results of an op, computed in other ops; None if it has no expansion for these operands."""
     if not any(t.size for t in results):  # nothing to compute
         return tuple(np.zeros(t.shape, t.dtype) for t in results)
+    if op in _OF_MATRICES:
+        args = [cast_to(x, np.dtype(np.float64)) if dtype_of(x).kind in "biu" else x for x in args]
+    elif op in (cumsum, cumprod):  # of few bits, in more
+        args = [cast_to(x, results[0].dtype) for x in args]
+    elif op is ldexp:
+        args = [cast_to(args[0], results[0].dtype), args[1]]
     expansion = EXPANSIONS.get(op) or (op.scalar if callable(op.scalar) else None)
     made = NotImplemented if expansion is None else expansion(*args, **params)
     if made is NotImplemented:

@@ -311,15 +311,20 @@ def _lcm(a: Value, b: Value) -> Value:
 
 
 def _bitwise_count(x: Value) -> Value:
-    """Of the magnitude, as in NumPy: sums of neighbouring bits, then of neighbouring sums."""
-    x = integers(absolute(x) if kind_of(x) == "i" else x)
-    for bits, mask in ((1, 0x5555555555555555), (2, 0x3333333333333333), (4, 0x0F0F0F0F0F0F0F0F)):
-        m = np.int64(mask)
-        x = ew.bitwise_and(x, m) + ew.bitwise_and(right_shift(x, np.int64(bits)), m)
-    total = ew.bitwise_and(x, np.int64(255))
-    for i in range(1, 8):
-        total = total + ew.bitwise_and(right_shift(x, np.int64(8 * i)), np.int64(255))
-    return total
+    """Of the magnitude, as in NumPy: sums of neighbouring bits, then of neighbouring sums; 32 bits at a time."""
+    x = absolute(x) if kind_of(x) == "i" else x
+    dtype = dtype_of(x)
+    if dtype.itemsize < 8:
+        return _bits_in_half(ew.bitwise_and(integers(x), np.int64(256**dtype.itemsize - 1)))
+    halves = (ew.bitwise_and(half, dtype.type(2**32 - 1)) for half in (x, right_shift(x, dtype.type(32))))
+    low, high = (_bits_in_half(integers(half)) for half in halves)
+    return low + high
+
+
+def _bits_in_half(x: Value) -> Value:
+    for bits, mask in ((1, 0x55555555), (2, 0x33333333), (4, 0x0F0F0F0F), (8, 0x00FF00FF), (16, 0x0000FFFF)):
+        x = ew.bitwise_and(x, np.int64(mask)) + ew.bitwise_and(right_shift(x, np.int64(bits)), np.int64(mask))
+    return x
 
 
 EXPANSIONS: dict[Op, Expansion] = {

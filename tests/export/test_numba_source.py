@@ -1,0 +1,76 @@
+"""Programs for Numba, compiled and run by it in an environment of its own (`environments.py`)."""
+
+import numpy as np
+import pytest
+from export.environments import NUMBA
+
+import adjoint as ad
+from adjoint import export
+from adjoint.core.errors import UnsupportedError
+from adjoint.core.tree import flatten
+from adjoint.export.program import parts
+
+RNG = np.random.default_rng(3)
+X, A = RNG.normal(size=6), RNG.normal(size=(4, 4))
+S = A @ A.T + 4 * np.eye(4)
+TABLE = RNG.normal(size=2_000)
+G = ("gradient",)
+
+#: name: (function, arguments, derivatives)
+PROGRAMS = {
+    "scalars": (lambda x, a: np.sin(x) * a + a**3, (0.7, 2.0), ("gradient", "hessian")),
+    "slices": (lambda x: np.sum(np.sin(x[1:4:2]) * x[-1]) + x[::-1][0], (X,), ("gradient", "hvp")),
+    "slices of a matrix": (lambda a: np.sum(a[1:, 0] * a[0, :-1]), (A,), G),
+    "network": (lambda a, w: np.sum(np.tanh(a @ w)), (A, A.T.copy()), G),
+    "solve": (lambda a, b: np.sum(np.linalg.solve(a, b) ** 2), (S, X[:4]), G),
+    "cholesky": (lambda a: np.linalg.cholesky(a), (S,), ()),
+    "loop": (lambda x: ad.scan(lambda c, r: (np.sin(c) + r * c, c * r), x[0], x), (X,), ()),
+    "gradient of a loop": (lambda x: ad.fori_loop(0, 10, lambda i, c: np.sin(c) * x, x).sum(), (X,), G),
+    "while": (lambda x: ad.while_loop(lambda c: np.sum(c) < 100, lambda c: c * c + 1, x), (X,), ()),
+    "cond": (lambda x: ad.cond(x[0] > 0, lambda x: np.sum(x**2), lambda x: np.sum(np.exp(x)), x), (X,), G),
+    "float32": (lambda x: np.sum(np.expm1(x) * x), (X.astype(np.float32),), G),
+    "integers": (lambda n: (n * n + 3, -n, n // 2, n % 3, n << 1, n > 2), (np.arange(-3, 4),), ()),
+    "bools": (lambda x, m: (np.where(m, x, -x), np.logical_not(m), m & (x > 0)), (X, X > 0), ()),
+    "containers": (lambda p: (p["a"] @ p["b"], p["b"] * 2), ({"a": A, "b": X[:4]},), ()),
+    "a large constant": (lambda x: np.sum(x * TABLE), (2.0,), G),
+    "no elements": (lambda x: x * 2, (np.zeros((0, 3)),), ()),
+}
+
+
+@NUMBA.needed
+def test_programs():
+    sent, expected = [], []
+    for name, (f, args, derivatives) in PROGRAMS.items():
+        text = export.numba(f, *args, derivatives=derivatives)
+        leaves = list(map(np.asarray, flatten((args, {}))[0]))
+        for part in parts(f, args, derivatives=derivatives):
+            more = [RNG.normal(size=t.shape).astype(t.dtype) for t in part.graph.input_types[len(leaves) :]]
+            sent.append(("numba", text, part.name, leaves + more))
+            expected.append((f"{name}: {part.name}", part.graph.run_flat(leaves + more)))
+    results = NUMBA.run(sent)
+    errors = [f"{name}: {found}" for (name, _), found in zip(expected, results, strict=True) if isinstance(found, str)]
+    assert not errors, "\n".join(errors)
+    for (name, wanted), found in zip(expected, results, strict=True):
+        for a, b in zip(found, map(np.asarray, wanted), strict=True):
+            assert (a.shape, a.dtype.kind) == (b.shape, b.dtype.kind), name  # Numba may compute a float32 in float64
+            np.testing.assert_allclose(a, b, 2e-5 if b.dtype == np.float32 else 1e-12, 1e-12, err_msg=name)
+
+
+@pytest.mark.parametrize(
+    ("op", "f", "x"),
+    [
+        ("det", np.linalg.det, np.stack([S, S])),
+        ("matmul", lambda x: x @ x, np.stack([A, A])),
+        ("matmul", lambda n: n @ n, np.ones((2, 2), int)),
+        ("airy", lambda x: ad.core.op.OPS["airy"](x), 1.0),
+    ],
+)
+def test_what_numba_does_not_compile_is_refused(op, f, x):
+    with pytest.raises(UnsupportedError, match=rf"export.numba has no code for '{op}': .* \(test_numba_source.py:\d+\)"):
+        export.numba(f, x)
+
+
+def test_an_index_is_a_tuple():
+    text = export.numba(lambda x: np.sum(x[1:4:2] ** 2) + x[0], np.ones(5), derivatives="gradient")
+    assert "(slice(1, 4, 2),)" in text
+    assert "np.s_" not in text
