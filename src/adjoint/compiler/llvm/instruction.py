@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..lower import special
+from ..lower.kernel import Buffer
 from .builder import Builder
 
 Dtype = np.dtype[Any]
@@ -29,6 +30,11 @@ _COMPARE = {
 }
 _C_TYPES = {"f": "float", "d": "double", "l": "i64"}
 _INTRINSICS = {"sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "rint": "roundeven"}
+
+
+def is_number(buffer: Buffer) -> bool:
+    """Whether a buffer is one number that a register holds."""
+    return buffer.size == 1 and buffer.dtype in MEMORY and not buffer.shared
 
 
 def literal(value: Any, dtype: Dtype) -> str:

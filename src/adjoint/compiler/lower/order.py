@@ -84,7 +84,10 @@ def _order(low: Lowering, x: Operand, axis: int) -> int:
     places = np.arange(pairs.n).reshape([pairs.n if k == pairs.axis else 1 for k in range(len(t.shape))])
     numbers = Type(t.shape, _INDEX)
     given = low.emit("broadcast_to", (Literal(places),), numbers, shape=t.shape)
-    return low.emit("add_along", (given, rank), numbers, axis=pairs.axis, shape=t.shape)
+    low.ranges[rank] = 0, pairs.n - 1
+    order = low.emit("add_along", (given, rank), numbers, axis=pairs.axis, shape=t.shape)
+    low.ranges[order] = 0, pairs.n - 1
+    return order
 
 
 def argpartition(low: Lowering, equation: Equation) -> bool:
