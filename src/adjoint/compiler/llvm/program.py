@@ -25,6 +25,7 @@ from ..lower.step import (
     Fourier,
     Lapack,
     Lowered,
+    Ordered,
     ParallelGroup,
     PointTiles,
     Product,
@@ -38,7 +39,7 @@ from ..runtime import signals
 from ..runtime.entry import GUARD_MISSED
 from ..runtime.signals import FAILED
 from ..switches import Switch
-from . import control, cumulative, fourier, lapack, parallel, point_tiles, row_tiles, tile, vecmath
+from . import control, cumulative, fourier, lapack, order, parallel, point_tiles, row_tiles, tile, vecmath
 from .instruction import MEMORY, Code, Function, is_number
 from .nest import Nest
 
@@ -225,6 +226,8 @@ class StepRoutine:
             fourier.emit(self, step)
         elif isinstance(step, Cumulative):
             cumulative.emit(self, step)
+        elif isinstance(step, Ordered):
+            order.emit(self, step)
         elif isinstance(step, (Scan, While, WhileVjp, Branch)):
             control.emit(self, step)
         elif isinstance(step, ParallelGroup):
