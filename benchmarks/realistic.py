@@ -88,13 +88,16 @@ def with_function(f, args):
     return with_adjoint(f, args, "value")
 
 
+NO_LOOPS = "no loops are written for Numba"
+
+
 def with_numba(f, args):
     import numba
     import programs_numba
 
     found = vars(programs_numba).get(f.__name__)
     if found is None:
-        raise NotImplementedError("no loops are written for Numba")
+        raise NotImplementedError(NO_LOOPS)
     compiled = numba.njit(found)
     return lambda: compiled(*args)
 
@@ -179,6 +182,7 @@ CONTENDERS = {
 }
 OF_FUNCTION = ("numpy", "numba", "function")  # these compute no gradient
 PEERS = ("jax", "torch", "compile")
+START = 300  # seconds for the trivial program: torch.compile translates its headers
 PYTHONS = {
     "jax": "ADJOINT_JAX_PYTHON",
     "torch": "ADJOINT_TORCH_PYTHON",
@@ -216,6 +220,7 @@ def work(contender, names, seconds):
     os.dup2(2, 1)
     if contender != "numba":
         CONTENDERS[contender](trivial, [numpy.ones(3)])()
+    out.write("{}\n")
     for name in names:
         out.write(json.dumps({"begun": name}) + "\n")
         try:
@@ -225,46 +230,47 @@ def work(contender, names, seconds):
         out.write(json.dumps({"program": name, **answer}) + "\n")
 
 
-def lines_until(child, most):
-    """The lines of a process; None when one takes longer than `most` seconds."""
+def lines_of(child, most):
+    """The lines of a process; None when one takes longer than `most` seconds, of which the first line has `START`."""
     with selectors.DefaultSelector() as selector:
         selector.register(child.stdout, selectors.EVENT_READ)
-        pending = b""
+        pending, limit = b"", START
         while True:
-            if not selector.select(most):
+            if not selector.select(limit):
                 yield None
                 return
             read = os.read(child.stdout.fileno(), 1 << 16)
             if not read:
                 return
             *lines, pending = (pending + read).split(b"\n")
-            yield from lines
+            limit = most
+            yield from map(json.loads, lines)
 
 
 def ask(contender, names, seconds, most):
     """The answers of a contender. Its process is ended when a program takes too long, and begun again for the rest."""
-    left, found = list(names), {}
-    while left:
-        with tempfile.TemporaryDirectory() as empty:
-            environment = {**os.environ, "ADJOINT_CACHE_DIR": "", "JAX_PLATFORMS": "cpu", "TORCHINDUCTOR_CACHE_DIR": empty}
-            python = os.environ.get(PYTHONS.get(contender, ""), sys.executable)
+    found: dict[str, dict] = {}
+    python = os.environ.get(PYTHONS.get(contender, ""), sys.executable)
+    with tempfile.TemporaryDirectory() as empty:  # a cache for headers of C++, which no program is in yet
+        environment = {**os.environ, "ADJOINT_CACHE_DIR": "", "JAX_PLATFORMS": "cpu", "TORCHINDUCTOR_CACHE_DIR": empty}
+        while left := [name for name in names if name not in found]:
             command = [python, __file__, *left, "--seconds", str(seconds), "--work", contender]
-            child = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, start_new_session=True)
-            answer = None
-            for line in lines_until(child, most + seconds):
-                if line is None:
-                    os.killpg(child.pid, signal.SIGKILL)
-                    answer = {"program": left[0], "over": most}
-                else:
-                    answer = json.loads(line)
-                if "program" in answer:
-                    found[left.pop(0)] = answer
-                    print(f"{contender}: {answer}"[:150], file=sys.stderr, flush=True)
-            child.stdout.close()
-            child.wait()
-        ended = left if answer is None else left[:1] if "begun" in answer else []  # the process ended on its own
-        found.update({name: {"program": name, "error": f"its process ended with {child.returncode}"} for name in ended})
-        del left[: len(ended)]
+            begun = ""
+            with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as child:
+                try:
+                    for answer in lines_of(child, most + seconds):
+                        if answer is None:
+                            found.update({name: {"over": most} for name in ([begun] if begun else left)})
+                            break
+                        begun = answer.get("begun", "")
+                        if "program" in answer:
+                            print(f"{contender}: {answer}"[:150], file=sys.stderr, flush=True)
+                            found[answer["program"]] = answer
+                finally:
+                    child.kill()
+            if child.returncode and not (set(left) & set(found)):  # it ended on its own: with a program, or before all
+                ended = {"error": f"its process ended with {child.returncode}"}
+                found.update(dict.fromkeys([begun] if begun else left, ended))
     return found
 
 
@@ -316,7 +322,7 @@ def table(found):
         for line in disagreements(row):
             print(line)
         for c in contenders:
-            if "error" in row.get(c, {}) and c != "numba":
+            if "error" in row.get(c, {}) and NO_LOOPS not in row[c]["error"]:
                 print(f"    {c}: {row[c]['error'].splitlines()[0][:160]}")
     print()
     for kind in kinds:
@@ -343,6 +349,7 @@ def main():
     names = options.names or list(PROGRAMS)
     if options.work:
         return work(options.work, names, options.seconds)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # with the process of a contender
     seconds, limit = (0.1, 20.0) if options.quick else (options.seconds, options.limit)
     found: dict[str, dict] = {name: {} for name in names}
     for contender in options.contenders.split(","):
