@@ -128,9 +128,10 @@ def _while_loop(routine: StepRoutine, step: While) -> None:
     numbers = _Numbers(routine, step.finals)
     numbers.start(begin)
     moving = [k for k in range(len(finals)) if k not in numbers.now]
-    first, second = spare[: len(finals)], spare[len(finals) :]
+    buffers = begin, spare[: len(finals)], spare[len(finals) :]
     truth = code.variable("i8")
-    sources = loop.open(*([given[k] for k in moving] for given in (begin, first, second)))
+    start, first, second = ([given[k] for k in moving] for given in buffers)
+    sources = loop.open(start, first, second)
     carries = numbers.among(_spread(sources, moving, finals), numbers.now)
     test = routine.body(step.test)
     _run_body(routine, test, step.test, [*test_consts, *carries, truth], step.scratch)

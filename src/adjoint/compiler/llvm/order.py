@@ -35,15 +35,15 @@ def emit(routine: StepRoutine, step: Ordered) -> None:
     code = Code()
     merge = routine.module.function("merge", _merge_function()) if step.scratch else ""
     with code.loop(str(size_of(step.out.shape[:-1]))) as row:
-        rows = [_row(code, f"%p{k}", view, row) for k, view in enumerate((*step.operands, step.out))]
+        *given, target = (_row(code, f"%p{k}", view, row) for k, view in enumerate((*step.operands, step.out)))
         if step.scratch:
-            _order(code, step, *rows, f"%p{len(views) - 1}", merge)
+            _order(code, step, given[0], target, f"%p{len(views) - 1}", merge)
         else:
-            _share(code, step, *rows)
+            _share(code, step, given[0], given[1], target)
     code.do("ret void")
     arguments = ", ".join(f"ptr noalias %p{k}" for k in range(len(views)))
     name = routine.module.function("order", code.define(f"define internal void @NAME({arguments}) nounwind noinline"))
-    routine.module.declared |= code.declared
+    routine.module.declared |= {*code.declared, _COPY} if step.scratch else code.declared
     routine.code.do(f"call void {name}({', '.join(f'ptr {routine.at(v)}' for v in views)})")
 
 
@@ -80,10 +80,10 @@ def _order(code: Code, step: Ordered, source: str, target: str, memory: str, mer
         pair = _pair(code, first, i)
         code.store(key, pair, _INDEX)
         code.store(i, _number(code, pair), _INDEX)
-    for i in range(n, padded):
-        pair = _pair(code, first, str(i))
+    for k in range(n, padded):
+        pair = _pair(code, first, str(k))
         code.store(str(_GREATEST), pair, _INDEX)
-        code.store(str(i), _number(code, pair), _INDEX)
+        code.store(str(k), _number(code, pair), _INDEX)
     with code.iterations("0", str(padded), BLOCK) as block:
         _by_counting(code, _pair(code, first, block), _pair(code, second, block))
     width = BLOCK
@@ -133,8 +133,10 @@ def _by_counting(code: Code, source: str, target: str) -> None:
 def _merge_function() -> str:
     """Merge the runs of a width, two by two."""
     code = Code()
-    with code.loop("%count") as number:
-        low = code.let(f"mul nuw nsw i64 {number}, {code.let('shl nuw nsw i64 %width, 1')}")
+    wide = code.let("shl nuw nsw i64 %width, 1")
+    most = code.let(f"sub nsw i64 {code.let(f'add nuw nsw i64 %length, {wide}')}, 1")
+    with code.loop(code.let(f"udiv i64 {most}, {wide}")) as number:
+        low = code.let(f"mul nuw nsw i64 {number}, {wide}")
         middle = code.smaller(code.let(f"add nuw nsw i64 {low}, %width"), "%length")
         high = code.smaller(code.let(f"add nuw nsw i64 {middle}, %width"), "%length")
         merging, whole, part, copied, done = map(code.mark, ("merging", "whole", "part", "copied", "done"))
@@ -159,9 +161,7 @@ def _merge_function() -> str:
         code.enter(done)
     code.do("ret void")
     head = "define internal void @NAME(ptr noalias %source, ptr noalias %target, i64 %length, i64 %width) nounwind noinline"
-    text = code.define(head)
-    opening = f"{head} {{\n  %wide = shl nuw nsw i64 %width, 1\n  %more = add nuw nsw i64 %length, %wide\n"
-    return text.replace(f"{head} {{\n", opening + "  %most = sub nsw i64 %more, 1\n  %count = udiv i64 %most, %wide\n", 1)
+    return code.define(head)
 
 
 def _moved(code: Code, pairs: Sequence[str], taken: str, target: str) -> None:

@@ -106,8 +106,8 @@ class Lowering(Workspace):
         if not done and not (scalar.is_native(equation.op) and self.elementwise(equation)):
             self.foreign(equation)
         if equation.types[0].dtype.kind in "iu":
-            types, known = ([of(o) for o in equation.inputs] for of in (self.type_of, self.range_of))
-            self.ranges.setdefault(equation.outputs[0], ranges.of_result(equation, types, known))
+            known = ranges.of_result(equation, [*map(self.type_of, equation.inputs)], [*map(self.range_of, equation.inputs)])
+            self.ranges.setdefault(equation.outputs[0], known)
 
     def range_of(self, operand: Operand) -> ranges.Range | None:
         """The least and the greatest number of an operand, if it is known to have whole numbers in a range."""
