@@ -188,7 +188,7 @@ PROGRAMS = {
     chain: lambda: (normal(200),),
     sums: lambda: (normal(5, 40, 6),),
 }
-EACH = 15  # programs for a module on a side
+EACH = 5  # programs for a module on a side
 
 
 @pytest.fixture(scope="module")
