@@ -6,6 +6,7 @@ from harness import check, draw
 
 import adjoint as ad
 import adjoint.numpy as anp
+from adjoint.ops.reduce import _DOUBLED
 
 RNG = np.random.default_rng(1)
 X = draw(RNG, (3, 4))
@@ -114,3 +115,21 @@ class TestNastyPoints:
             ad.grad(lambda x: np.sum(np.sum(x, axis=5)))(X)
         with pytest.raises(ValueError, match=r"repeated axis|duplicate"):
             ad.grad(lambda x: np.sum(np.sum(x, axis=(0, 0))))(X)
+
+
+@pytest.mark.parametrize("zeros", [0, 1, 2, 3])
+@pytest.mark.parametrize("n", [1, 2, 3, _DOUBLED - 1, _DOUBLED, _DOUBLED + 1, 3 * _DOUBLED + 1, 700])
+def test_products_of_any_length_are_exact_at_zeros(n, zeros):
+    """The gradient of an element is the product of the others, on both sides of the length from which it is accumulated."""
+    x = RNG.uniform(0.9, 1.1, (2, n)) * RNG.choice([-1.0, 1.0], (2, n))
+    x[:, RNG.permutation(n)[:zeros]] = 0.0
+    w = np.array([1.5, -2.0])
+    others = np.stack([np.prod(np.delete(x, k, axis=1), axis=1) for k in range(n)], axis=1) * w[:, None]
+    f = lambda x: np.sum(np.prod(x, axis=1) * w)
+    for gradient in (ad.grad(f), ad.jit(ad.grad(f))):
+        np.testing.assert_allclose(gradient(x), others, rtol=1e-12)
+        np.testing.assert_allclose(gradient(np.asfortranarray(x)[::-1])[::-1] * (w / w[::-1])[:, None], others, rtol=1e-12)
+    t = RNG.normal(size=x.shape)
+    np.testing.assert_allclose(ad.jvp(f, (x,), (t,))[1], np.sum(others * t), rtol=1e-11, atol=1e-14)
+    if n <= 3 * _DOUBLED + 1:
+        np.testing.assert_allclose(ad.jit(ad.hvp(f))(x, t), ad.jvp(ad.grad(f), (x,), (t,))[1], rtol=1e-10, atol=1e-14)

@@ -6,7 +6,20 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from .lower.kernel import Kernel
-from .lower.step import Branch, Cumulative, Foreign, Fourier, Lapack, Lowered, ParallelGroup, PointTiles, Product, RowTiles, Step
+from .lower.step import (
+    Branch,
+    Cumulative,
+    Foreign,
+    Fourier,
+    Lapack,
+    Lowered,
+    Ordered,
+    ParallelGroup,
+    PointTiles,
+    Product,
+    RowTiles,
+    Step,
+)
 from .specialization import counted
 
 
@@ -27,6 +40,7 @@ def kinds(steps: Sequence[Step]) -> str:
         Lapack: "call of LAPACK",
         Fourier: "Fourier transform",
         Cumulative: "cumulative step",
+        Ordered: "order of rows",
         Foreign: "call of NumPy",
         Branch: "branch",
         ParallelGroup: "group of independent steps",

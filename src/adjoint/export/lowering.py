@@ -65,8 +65,8 @@ class _Lowering(Lowering):
         self.op: str = outer.op if outer and outer.expanding else ""
         self.line = outer.line if outer and outer.expanding else ""
 
-    def body(self, graph: Graph) -> Lowered:
-        return _Lowering(graph, self.exporter, self.lapack, self).run(guarded=False)
+    def inner(self, graph: Graph) -> Lowering:
+        return _Lowering(graph, self.exporter, self.lapack, self)
 
     def equation(self, equation: Equation) -> None:
         outer, self.op = self.op, self.op or equation.op.name

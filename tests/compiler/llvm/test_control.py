@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import adjoint as ad
 
@@ -43,3 +45,64 @@ def test_a_branch_in_a_loop_in_a_branch():
     compiled = ad.jit(f)
     for x in (0.3, -2.0, 5.0):
         assert compiled(x) == pytest.approx(f(x), rel=1e-15)
+
+
+DTYPES = ["float64", "float32", "int64", "int32", "int8", "uint8", "uint64", "bool", "complex128", "float16"]
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(
+    dtypes=st.lists(st.sampled_from(DTYPES), min_size=1, max_size=4),
+    shapes=st.lists(st.sampled_from([(), (1,), (1, 1), (3,)]), min_size=4, max_size=4),
+    length=st.integers(0, 5),
+    turn=st.integers(0, 3),
+    loop=st.sampled_from(["scan", "reverse", "while"]),
+)
+def test_numbers_and_arrays_are_carried_side_by_side(dtypes, shapes, length, turn, loop):
+    """Numbers are in registers, arrays in two buffers; each iteration passes the carries of one dtype and shape round."""
+    start = tuple(np.full(shape, k + 1, dtype) for k, (dtype, shape) in enumerate(zip(dtypes, shapes, strict=False)))
+    alike = [[j for j, b in enumerate(start) if (b.dtype, b.shape) == (a.dtype, a.shape)] for a in start]
+    source = [group[(group.index(k) + turn) % len(group)] for k, group in enumerate(alike)]
+
+    def step(carry, i):
+        moved = tuple(carry[k] for k in source)
+        return tuple(m if m.dtype == bool else (m + m * i).astype(m.dtype) for m in moved), carry[0]
+
+    def f(start, xs):
+        if loop == "while":
+            body = lambda s: (s[0] + 1, step(s[1], s[0] % 2)[0])
+            return ad.while_loop(lambda s: s[0] < length, body, (0, start))[1]
+        return ad.scan(step, start, xs, reverse=loop == "reverse")
+
+    xs = np.arange(length) % 2
+    flat = lambda found: [*found] if loop == "while" else [*found[0], found[1]]
+    for a, b in zip(flat(ad.jit(f)(start, xs)), flat(f(start, xs)), strict=True):
+        assert (np.asarray(a).dtype, np.shape(a)) == (np.asarray(b).dtype, np.shape(b))
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("n", [1, 2])
+@pytest.mark.parametrize("length", [1, 2, 5])
+def test_an_array_of_one_element_is_written_in_place(n, length):
+    def f(x):
+        def body(i, b):
+            b[i % n] = np.sin(b[0]) + i
+            return b
+
+        return np.sum(ad.fori_loop(0, length, body, x))
+
+    for transform in (lambda f: f, ad.grad):
+        np.testing.assert_allclose(ad.jit(transform(f))(np.ones(n)), transform(f)(np.ones(n)), rtol=1e-14)
+
+
+def test_numbers_inside_nested_loops():
+    def f(x):
+        def outer(i, c):
+            inner = lambda j, d: (d[0] + d[1] * np.cos(d[0]), d[1] * 0.9 + i * j)
+            a, b = ad.fori_loop(0, 3, inner, (c[0], c[1]))
+            return a + c[2], b - c[0], np.where(a > b, a, b)
+
+        return sum(ad.fori_loop(0, 4, outer, (x, x * x, 0.0 * x)))
+
+    for transform in (lambda f: f, ad.grad, lambda f: ad.grad(ad.grad(f))):
+        assert ad.jit(transform(f))(0.3) == pytest.approx(transform(f)(0.3), rel=1e-11)

@@ -1,4 +1,5 @@
-"""Short rows are ordered by comparing all pairs: argsort, sort, order statistics and what ties share, as NumPy has them."""
+"""Short rows are ordered by comparing all pairs, long ones by merging: argsort, sort, order statistics and what ties share, as
+NumPy has them."""
 
 import numpy as np
 import pytest
@@ -6,7 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import adjoint as ad
-from adjoint.compiler.lower.order import LONGEST
+import adjoint.numpy as anp
+from adjoint.compiler.lower import order
+from adjoint.compiler.lower.order import _LONGEST_FOR_SOME, _MOST_WRITES, BLOCK, LONGEST
 
 FLOATS, WHOLE = ["float64", "float32"], ["int64", "int32", "int16", "uint8", "uint64", "bool"]
 
@@ -20,9 +23,12 @@ def rows(seed, shape, dtype):
     return rng.integers(0, 6, shape).astype(dtype)
 
 
-@settings(max_examples=10, deadline=None, derandomize=True)
+@settings(max_examples=25, deadline=None, derandomize=True)
 @given(
-    shape=st.sampled_from([(1,), (2,), (17,), (3, 5), (5, 1), (2, 3, 4), (LONGEST,), (2, LONGEST)]),
+    shape=st.one_of(
+        st.sampled_from([(1,), (2,), (3, 5), (5, 1), (2, 3, 4), (LONGEST,), (2, LONGEST), (LONGEST + 1, 2), (3, 2, LONGEST + 1)]),
+        st.tuples(st.integers(1, _LONGEST_FOR_SOME)),
+    ),
     axis=st.integers(0, 2),
     dtype=st.sampled_from(FLOATS + WHOLE),
     seed=st.integers(0, 1000),
@@ -97,13 +103,112 @@ def test_in_a_loop():
     assert "calls NumPy" not in compiled.report()
 
 
-def test_numpy_sorts_long_rows():
-    compiled = ad.jit(lambda x: (np.sort(x), np.median(x)))
-    x = np.random.default_rng(0).normal(size=LONGEST + 1)
-    ordered, middle = compiled(x)
-    np.testing.assert_array_equal(ordered, np.sort(x))
-    assert middle == np.median(x)
-    assert "calls NumPy" in compiled.report()
+@settings(max_examples=20, deadline=None, derandomize=True)
+@given(
+    n=st.one_of(st.integers(LONGEST + 1, 20 * BLOCK), st.sampled_from([1000, 1024, 1025, 4097, 20_000])),
+    kind=st.sampled_from(["few", "many", "ordered", "reversed", "same"]),
+    dtype=st.sampled_from(FLOATS + WHOLE),
+    stride=st.sampled_from([1, 3, -1]),
+    seed=st.integers(0, 1000),
+)
+def test_rows_are_merged(n, kind, dtype, stride, seed):
+    """Runs of all lengths, in any order at the start; views too."""
+    x = np.random.default_rng(seed).normal(size=n) * 100 if kind == "many" else rows(seed, n, "float64")
+    x = np.nan_to_num(x, posinf=9.0, neginf=-9.0) if dtype in WHOLE else x
+    x = np.abs(x).astype(dtype) if dtype in WHOLE else x.astype(dtype)
+    if kind in ("ordered", "reversed", "same"):
+        x = np.zeros_like(x) if kind == "same" else np.sort(x)[:: 1 if kind == "ordered" else -1]
+    wide = np.repeat(x, 3)
+    given = {1: x, 3: wide[::3], -1: x[::-1]}[stride]
+    compiled = ad.jit(lambda x: (np.argsort(x, kind="stable"), np.sort(x)))
+    found, ordered = compiled(given)
+    np.testing.assert_array_equal(found, np.argsort(given, kind="stable"))
+    np.testing.assert_array_equal(ordered, np.sort(given))
+    assert "calls NumPy" not in compiled.report()
+
+
+@pytest.mark.parametrize("dtype", [np.uint64, np.int64])
+def test_the_largest_numbers_are_ordered(dtype):
+    """Keys are compared as signed numbers; rows are padded with the greatest."""
+    limits = np.iinfo(dtype)
+    odd = np.array([limits.max, limits.min, limits.max - 1, limits.min + 1, 0, 1], dtype)
+    x = np.resize(odd, 101)
+    np.testing.assert_array_equal(ad.jit(lambda x: np.argsort(x, kind="stable"))(x), np.argsort(x, kind="stable"))
+
+
+@pytest.mark.parametrize("n", [_LONGEST_FOR_SOME, _LONGEST_FOR_SOME + 1, 5000])
+def test_numpy_finds_some_elements_of_long_rows(n):
+    x = np.random.default_rng(0).normal(size=n)
+    f = lambda x: (np.median(x), np.partition(x, n // 3)[n // 3], np.quantile(x, 0.2))
+    compiled = ad.jit(f)
+    np.testing.assert_allclose(compiled(x), f(x), rtol=1e-15)
+    assert ("calls NumPy" in compiled.report()) == (n > _LONGEST_FOR_SOME)
+
+
+@settings(max_examples=15, deadline=None, derandomize=True)
+@given(
+    n=st.one_of(st.integers(LONGEST - 1, LONGEST + 2), st.integers(LONGEST + 1, 300)),
+    values=st.sampled_from([1, 3, 40, 10**6]),
+    axis=st.integers(0, 1),
+    dtype=st.sampled_from(FLOATS),
+    seed=st.integers(0, 1000),
+)
+def test_ties_of_long_rows_share(n, values, axis, dtype, seed):
+    """The cotangents of equal elements, which are neighbours (sort) or not (partition)."""
+    rng = np.random.default_rng(seed)
+    shape = (n, 2) if axis == 0 else (2, n)
+    x, w = rng.integers(0, values, shape).astype(dtype), rng.normal(size=shape).astype(dtype)
+
+    def f(x):
+        low = np.take(np.partition(x, n // 2, axis=axis), np.arange(n // 2 + 1), axis=axis)  # in any order
+        return np.sum(w * np.sort(x, axis=axis)) + np.sum(low**2)
+
+    compiled = ad.jit(ad.grad(f))
+    np.testing.assert_allclose(
+        compiled(x), ad.grad(f)(x), rtol=1e-12 if dtype == "float64" else 1e-4, atol=1e-5 if dtype == "float32" else 0
+    )
+    assert "calls NumPy" not in compiled.report()
+
+
+@pytest.mark.parametrize("n", [LONGEST + 1, 150])
+def test_long_rows_in_a_loop(n):
+    x = np.random.default_rng(0).normal(size=n)
+
+    def f(x):
+        return np.sum(ad.fori_loop(0, 20, lambda i, c: 0.9 * c + 0.1 * np.sort(c) + 0.01 * c[np.argsort(c)] ** 2, x) ** 2)
+
+    compiled = ad.jit(ad.grad(f))
+    np.testing.assert_allclose(compiled(x), ad.grad(f)(x), rtol=1e-11)
+    assert "calls NumPy" not in compiled.report()
+
+
+@pytest.mark.parametrize("n", [_MOST_WRITES, _MOST_WRITES + 1, 4 * _MOST_WRITES])
+def test_the_last_of_many_writes_counts(n):
+    rng = np.random.default_rng(n)
+    at, v = rng.integers(0, n // 2, (2, n // 2)), rng.normal(size=(2, n // 2))
+
+    def f(x, v):
+        x = anp.array(x)
+        x[at] = v
+        return np.sum(x**2)
+
+    x = rng.normal(size=n)
+    for argument in (0, 1):
+        np.testing.assert_allclose(ad.jit(ad.grad(f, argument))(x, v), ad.grad(f, argument)(x, v), rtol=1e-14)
+
+
+@pytest.mark.parametrize("longest", [0, 10**6])
+def test_both_ways_agree(monkeypatch, longest):
+    """By counting and by merging, on either side of the threshold."""
+    monkeypatch.setattr(order, "LONGEST", longest)
+    x = rows(5, (3, 40), "float64")
+    f = lambda x: (np.argsort(x, axis=1, kind="stable"), np.sort(x, axis=0), np.lexsort(x), np.median(x, axis=1))
+    for got, wanted in zip(ad.jit(f)(x), f(x), strict=True):
+        np.testing.assert_array_equal(got, wanted)
+    ties = np.round(np.random.default_rng(0).normal(size=(3, 40)))
+    w = np.arange(120.0).reshape(3, 40)
+    shared = ad.grad(lambda x: np.sum(w * np.sort(x, axis=1)) + np.sum(np.partition(x, 7, axis=1)[:, :8] ** 2))
+    np.testing.assert_allclose(ad.jit(shared)(ties), shared(ties), rtol=1e-13)
 
 
 @pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0)])

@@ -30,8 +30,8 @@ class _Lowering(Lowering):
     writes_in_place = False
     most_fused_functions = sys.maxsize  # a launch costs more than the code of a function
 
-    def body(self, graph: Graph) -> Lowered:
-        return lower(graph)
+    def inner(self, graph: Graph) -> Lowering:
+        return _Lowering(graph, ())
 
     def elementwise(self, equation: Equation) -> bool:
         if not scalar.has_code(equation.op):

@@ -22,6 +22,7 @@ class Builder:
     """The lines of a function so far; new ones go to the end of the current block."""
 
     def __init__(self) -> None:
+        self.first: list[str] = []  # lines before all others
         self.lines: list[str] = []
         self.count = 0
         self.marks = 0
@@ -43,7 +44,13 @@ class Builder:
 
     def define(self, head: str) -> str:
         """The text of the function."""
-        return "\n".join([f"{head} {{", *self.lines, "}"])
+        return "\n".join([f"{head} {{", *self.first, *self.lines, "}"])
+
+    def variable(self, kind: str) -> str:
+        """The address of a number that LLVM keeps in a register, where no code that is called reads it."""
+        name = self.fresh()
+        self.first.append(f"  {name} = alloca {kind}")
+        return name
 
     # -- blocks --
 

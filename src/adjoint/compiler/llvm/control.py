@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +12,7 @@ from ..lower.kernel import View
 from ..lower.step import Branch, Lowered, Scan, While, WhileVjp
 from . import while_vjp
 from .builder import phis
+from .instruction import MEMORY, is_number
 
 if TYPE_CHECKING:
     from .program import StepRoutine
@@ -39,7 +40,7 @@ def _run_body(routine: StepRoutine, name: str, body: Lowered, pointers: Sequence
 def _scan(routine: StepRoutine, step: Scan) -> None:
     """Double-buffered carries: iterations alternate between two buffers, so that the last one writes to the final one.
 
-    Those that are written in place start in the final buffer.
+    Those that are written in place start in the final buffer. Numbers are variables, which LLVM keeps in registers.
     """
     finals = [routine.at(v) for v in step.finals]
     begin = [routine.at(v) for v in step.carries]
@@ -49,23 +50,59 @@ def _scan(routine: StepRoutine, step: Scan) -> None:
         return
     code, loop = routine.code, _CarryLoop(routine, polling.iterations_between(step, step.body))
     consts, rows, stacks = ([routine.at(v) for v in views] for views in (step.consts, step.rows, step.stacks))
-    spare = [routine.at(v) for v in step.spare]
-    fixed = [k for k, at_once in enumerate(step.in_place) if at_once]
-    for k in fixed:
-        _copy(routine, begin[k], finals[k], step.finals[k].buffer.nbytes)
-    moving = [k for k in range(len(finals)) if k not in fixed]
-    ends = [finals[k] for k in moving]
-    targets = (ends, spare) if step.length % 2 else (spare, ends)
-    carries = _spread(loop.open([begin[k] for k in moving], *targets, step.length), moving, finals)
+    numbers = _Numbers(routine, step.finals, step.in_place)
+    numbers.start(begin)
+    double = [k for k, at_once in enumerate(step.in_place) if not at_once]
+    for k, at_once in enumerate(step.in_place):
+        if at_once and k not in numbers.now:
+            _copy(routine, begin[k], finals[k], step.finals[k].buffer.nbytes)
+    spare = dict(zip(double, map(routine.at, step.spare), strict=True))
+    moving = [k for k in double if k not in numbers.now]
+    ends = [finals[k] for k in moving], [spare[k] for k in moving]
+    carries = _spread(
+        loop.open([begin[k] for k in moving], *(ends if step.length % 2 else ends[::-1]), step.length), moving, finals
+    )
     i = loop.index
     if step.reverse:
         i = code.let(f"sub nsw i64 {step.length - 1}, {i}")
     moved = [_row(routine, p, v, i) for p, v in zip((*rows, *stacks), (*step.rows, *step.stacks), strict=True)]
     name = routine.body(step.body)
-    inputs = [*consts, *carries, *moved[: len(rows)]]
-    targets_now = _spread(loop.targets, moving, finals)
-    _run_body(routine, name, step.body, [*inputs, *targets_now, *moved[len(rows) :]], step.scratch)
+    inputs = [*consts, *numbers.among(carries, numbers.now), *moved[: len(rows)]]
+    targets = numbers.among(_spread(loop.targets, moving, finals), numbers.then)
+    _run_body(routine, name, step.body, [*inputs, *targets, *moved[len(rows) :]], step.scratch)
+    numbers.go_on()
     loop.close()
+    numbers.finish(finals)
+
+
+class _Numbers:
+    """The carries of a loop that are numbers, by their places: `now` has those of an iteration, `then` those of the next.
+
+    One that is written in place is one variable.
+    """
+
+    def __init__(self, routine: StepRoutine, views: Sequence[View], in_place: Sequence[bool] = ()) -> None:
+        self.code = routine.code
+        self.dtypes = {k: view.dtype for k, view in enumerate(views) if is_number(view.buffer)}
+        self.now, self.then = ({k: self.code.variable(MEMORY[d]) for k, d in self.dtypes.items()} for _ in range(2))
+        self.then |= {k: self.now[k] for k, at_once in enumerate(in_place) if at_once and k in self.now}
+
+    def among(self, addresses: Sequence[str], own: Mapping[int, str]) -> list[str]:
+        """Addresses of all carries, with those of the numbers."""
+        return [own.get(k, address) for k, address in enumerate(addresses)]
+
+    def start(self, begin: Sequence[str]) -> None:
+        self._move(begin, self.now)
+
+    def go_on(self) -> None:
+        self._move(self.then, self.now)
+
+    def finish(self, finals: Sequence[str]) -> None:
+        self._move(self.now, finals)
+
+    def _move(self, sources: Sequence[str] | Mapping[int, str], targets: Sequence[str] | Mapping[int, str]) -> None:
+        for k, dtype in self.dtypes.items():
+            self.code.store(self.code.load(sources[k], dtype), targets[k], dtype)
 
 
 def _spread(addresses: Sequence[str], places: Sequence[int], others: Sequence[str]) -> list[str]:
@@ -87,19 +124,27 @@ def _while_loop(routine: StepRoutine, step: While) -> None:
     """As `scan`, but the final buffer is not known in advance."""
     code, loop = routine.code, _CarryLoop(routine, polling.iterations_between(step, step.body))
     test_consts, body_consts = ([routine.at(v) for v in views] for views in (step.test_consts, step.body_consts))
-    spare = [routine.at(v) for v in step.spare]
-    half = len(spare) // 2
-    truth = code.let("alloca i8")
-    carries = loop.open([routine.at(v) for v in step.carries], spare[:half], spare[half:])
+    begin, finals, spare = ([routine.at(v) for v in views] for views in (step.carries, step.finals, step.spare))
+    numbers = _Numbers(routine, step.finals)
+    numbers.start(begin)
+    moving = [k for k in range(len(finals)) if k not in numbers.now]
+    buffers = begin, spare[: len(finals)], spare[len(finals) :]
+    truth = code.variable("i8")
+    start, first, second = ([given[k] for k in moving] for given in buffers)
+    sources = loop.open(start, first, second)
+    carries = numbers.among(_spread(sources, moving, finals), numbers.now)
     test = routine.body(step.test)
     _run_body(routine, test, step.test, [*test_consts, *carries, truth], step.scratch)
     goes_on = code.load(truth, np.dtype(bool))
     code.need(loop.unless_paused(goes_on), loop.end)
     body = routine.body(step.body)
-    _run_body(routine, body, step.body, [*body_consts, *carries, *loop.targets], step.scratch)
+    targets = numbers.among(_spread(loop.targets, moving, finals), numbers.then)
+    _run_body(routine, body, step.body, [*body_consts, *carries, *targets], step.scratch)
+    numbers.go_on()
     loop.close(goes_on)
-    for view, carry in zip(step.finals, carries, strict=True):
-        _copy(routine, carry, routine.at(view), view.buffer.nbytes)
+    for k, source in zip(moving, sources, strict=True):
+        _copy(routine, source, finals[k], step.finals[k].buffer.nbytes)
+    numbers.finish(finals)
 
 
 def _while_vjp(routine: StepRoutine, step: WhileVjp) -> None:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..lower import special
-from ..lower.kernel import STARTS, Dtype
+from ..lower.kernel import STARTS, Buffer, Dtype
 from .builder import Builder
 
 #: The LLVM types in a register and in memory, by dtype (NumPy takes 10 µs for a name): a bool is i1 or i8.
@@ -27,6 +27,11 @@ _COMPARE = {
 }
 _C_TYPES = {"f": "float", "d": "double", "l": "i64"}
 _INTRINSICS = {"sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "rint": "roundeven"}
+
+
+def is_number(buffer: Buffer) -> bool:
+    """Whether a buffer is one number that a register holds."""
+    return buffer.size == 1 and buffer.dtype in MEMORY and not buffer.shared
 
 
 def literal(value: Any, dtype: Dtype) -> str:

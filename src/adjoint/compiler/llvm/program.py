@@ -25,6 +25,7 @@ from ..lower.step import (
     Fourier,
     Lapack,
     Lowered,
+    Ordered,
     ParallelGroup,
     PointTiles,
     Product,
@@ -38,8 +39,8 @@ from ..runtime import signals
 from ..runtime.entry import GUARD_MISSED
 from ..runtime.signals import FAILED
 from ..switches import Switch
-from . import control, cumulative, fourier, lapack, parallel, point_tiles, row_tiles, tile, vecmath
-from .instruction import Code, Function
+from . import control, cumulative, fourier, lapack, order, parallel, point_tiles, row_tiles, tile, vecmath
+from .instruction import MEMORY, Code, Function, is_number
 from .nest import Nest
 
 OUT_OF_BOUNDS, OUT_OF_MEMORY = 1, 3  # see `entry.ERRORS`
@@ -225,6 +226,8 @@ class StepRoutine:
             fourier.emit(self, step)
         elif isinstance(step, Cumulative):
             cumulative.emit(self, step)
+        elif isinstance(step, Ordered):
+            order.emit(self, step)
         elif isinstance(step, (Scan, While, WhileVjp, Branch)):
             control.emit(self, step)
         elif isinstance(step, ParallelGroup):
@@ -283,11 +286,14 @@ class StepRoutine:
     # -- memory --
 
     def place(self, base: str, used: Collection[Buffer] | None = None) -> None:
-        """The addresses of all intermediate arrays, or of some, in memory that begins at `base`."""
+        """The addresses of all intermediate arrays, or of some, in memory that begins at `base`; numbers of a body: variables."""
         for buffer, offset in self.lowered.offsets.items():
             if used is not None and buffer not in used:
                 continue
-            self.pointers[buffer] = self.code.let(f"getelementptr inbounds i8, ptr {base}, i64 {offset}")
+            if self.is_body and is_number(buffer):
+                self.pointers[buffer] = self.code.variable(MEMORY[buffer.dtype])
+            else:
+                self.pointers[buffer] = self.code.let(f"getelementptr inbounds i8, ptr {base}, i64 {offset}")
 
     def take_arena(self) -> None:
         """Intermediate arrays are in the arena, or in a new one if another call uses it."""

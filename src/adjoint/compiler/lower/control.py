@@ -28,7 +28,8 @@ def scan(low: Lowering, equation: Equation) -> bool:
     operands = [_solid(low, o) for o in equation.inputs]
     first, rest = params["consts"], params["consts"] + params["carries"]
     outs = [low.local(t) for t in equation.types]
-    body = low.body(params["body"])
+    known = [low.range_of(o) for o in equation.inputs]
+    body = low.body(params["body"], [*known[:first], *[None] * params["carries"], *known[rest:]])
     pairs = zip(body.inputs[first:rest], body.outputs[: params["carries"]], strict=True)
     in_place = tuple(low.writes_in_place and carry_in_place(body, carry, out) for carry, out in pairs)
     step = Scan(
@@ -53,7 +54,8 @@ def while_loop(low: Lowering, equation: Equation) -> bool:
     operands = [_solid(low, o) for o in equation.inputs]
     first, rest = params["cond_consts"], params["cond_consts"] + params["body_consts"]
     outs = [low.local(t) for t in equation.types]
-    test, body = low.body(params["cond"]), low.body(params["body"])
+    known = [low.range_of(o) for o in equation.inputs]
+    test, body = low.body(params["cond"], known[:first]), low.body(params["body"], known[first:rest])
     step = While(
         test,
         body,
@@ -98,7 +100,8 @@ def while_vjp(low: Lowering, equation: Equation) -> bool:
 def branch(low: Lowering, equation: Equation) -> bool:
     truth, *operands = [_solid(low, o) for o in equation.inputs]
     outs = tuple(low.local(t) for t in equation.types)
-    true, false = low.body(equation.params["true"]), low.body(equation.params["false"])
+    known = [low.range_of(o) for o in equation.inputs[1:]]
+    true, false = (low.body(equation.params[which], known) for which in ("true", "false"))
     lines = {low.line: None} if low.line else {}
     return _add(low, equation, Branch(truth, true, false, tuple(operands), outs, _scratch(low, true, false), lines), outs)
 

@@ -37,16 +37,16 @@ def cumulative(low: Lowering, equation: Equation) -> bool:
         for o, t in zip(equation.inputs, types, strict=True)
     ]
     axis = equation.params["axis"] % len(result.shape)
-    *factors, terms = (_last(low.view(o), axis) for o in given)
+    *factors, terms = (along_last(low.view(o), axis) for o in given)
     out = low.local(result)
     step = Cumulative(
-        _HOW[equation.op], factors[0] if factors else None, terms, _last(out, axis), {low.line: None} if low.line else {}
+        _HOW[equation.op], factors[0] if factors else None, terms, along_last(out, axis), {low.line: None} if low.line else {}
     )
     low.ready[out.buffer] = low.step(step)
     return low.hold(equation, out)
 
 
-def _last(view: View, axis: int) -> View:
+def along_last(view: View, axis: int) -> View:
     """With an axis moved to the end."""
     order = [k for k in range(len(view.shape)) if k != axis] + [axis]
     return replace(view, shape=tuple(view.shape[k] for k in order), strides=tuple(view.strides[k] for k in order))

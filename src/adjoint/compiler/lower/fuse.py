@@ -29,6 +29,7 @@ from . import (
     matrix,
     order,
     product,
+    ranges,
     reductions,
     scalar,
     searches,
@@ -68,6 +69,7 @@ class Lowering(Workspace):
         self.weak = set(weak)
         self.written = written_arithmetic(graph.equations)
         self.functions_apart = sum(map(_is_function, graph.equations)) > self.most_fused_functions
+        self.ranges: dict[int, ranges.Range | None] = {}  # of whole numbers
         self.out_of_bounds: list[View] = []  # bools: see `gather`
         self.scattered = gather.scattered_once(graph) if self.writes_in_place else {}
         self.failures: list[tuple[View, str]] = []  # bools: see `matrix`
@@ -103,6 +105,15 @@ class Lowering(Workspace):
         done = rule is not None and rule(self, equation)
         if not done and not (scalar.is_native(equation.op) and self.elementwise(equation)):
             self.foreign(equation)
+        if equation.types[0].dtype.kind in "iu":
+            known = ranges.of_result(equation, [*map(self.type_of, equation.inputs)], [*map(self.range_of, equation.inputs)])
+            self.ranges.setdefault(equation.outputs[0], known)
+
+    def range_of(self, operand: Operand) -> ranges.Range | None:
+        """The least and the greatest number of an operand, if it is known to have whole numbers in a range."""
+        if isinstance(operand, Literal):
+            return ranges.of_literal(operand)
+        return self.ranges.get(operand) or ranges.of_type(self.types[operand])
 
     def emit(self, name: str, inputs: tuple[Operand, ...], type_: Type, **params: Any) -> int:
         """Lower one more equation, as if it were in the graph."""
@@ -115,9 +126,14 @@ class Lowering(Workspace):
         self.types[number] = t
         return number
 
-    def body(self, graph: Graph) -> Lowered:
-        """The program of a loop or a branch."""
-        return lower(graph)
+    def body(self, graph: Graph, known: Sequence[ranges.Range | None] = ()) -> Lowered:
+        """The program of a loop or a branch, whose first operands are in ranges that are known."""
+        inner = self.inner(graph)
+        inner.ranges.update(enumerate(known))
+        return inner.run(guarded=False)
+
+    def inner(self, graph: Graph) -> Lowering:
+        return Lowering(graph, ())
 
     # -- what an equation gives --
 

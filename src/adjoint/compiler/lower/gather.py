@@ -243,7 +243,7 @@ def _still(view: View, axis: int, domain: Shape) -> View:
 def _indices(low: Lowering, position: int, arrays: Sequence[Operand], domain: Shape, start: int, sizes: Shape) -> tuple[int, ...]:
     """Index arrays that vary along the axes of the domain from `start` on, counted from the front, inside the bounds.
 
-    Whether one was out of bounds is reduced into a bool; 0 is used instead.
+    Whether one was out of bounds is reduced into a bool, unless its range is known; 0 is used instead.
     """
     kernel = low.kernel(position)
     w = Writer(kernel)
@@ -259,13 +259,17 @@ def _indices(low: Lowering, position: int, arrays: Sequence[Operand], domain: Sh
             line = low.read(position, view)
         line = w.cast(line, _INDEX)
         zero, length = w.const(0, _INDEX), w.const(size, _INDEX)
-        line = w("select", w.test("less", line, zero), w("add", line, length), line)
-        wrong = w.test("or", w.test("less", line, zero), w.test("greater_equal", line, length))
-        found.append(w("select", wrong, zero, line))
-        out_of_bounds = low.local(Type((), BOOL))
-        kernel.reductions.append(Reduce("any", wrong, tuple(range(len(domain))), out_of_bounds.over(domain)))
-        low.ready[out_of_bounds.buffer] = position
-        low.out_of_bounds.append(out_of_bounds)
+        least, most = low.range_of(array) or (-size - 1, size)
+        if least < 0:
+            line = w("select", w.test("less", line, zero), w("add", line, length), line)
+        if least < -size or most >= size:
+            wrong = w.test("or", w.test("less", line, zero), w.test("greater_equal", line, length))
+            line = w("select", wrong, zero, line)
+            out_of_bounds = low.local(Type((), BOOL))
+            kernel.reductions.append(Reduce("any", wrong, tuple(range(len(domain))), out_of_bounds.over(domain)))
+            low.ready[out_of_bounds.buffer] = position
+            low.out_of_bounds.append(out_of_bounds)
+        found.append(line)
     return tuple(found)
 
 

@@ -1,16 +1,17 @@
-"""Order by counting: an element's rank is the number of elements that come before it.
+"""Order by counting: an element's rank is the number of elements that come before it. Long rows are merged.
 
     x       3.  1.  2.  1.
     rank    3   0   2   1         Σ_j [x_j < x_i, or x_j = x_i and j < i]
     order   1   3   2   0         order[rank[i]] = i
 
 All pairs are compared, in a kernel without branches: the fastest way for short rows, and for the kth elements of them (medians,
-quantiles). NumPy sorts longer rows. The order is stable, and nan comes last.
+quantiles). Longer rows are merged (`llvm.order`). The order is stable, and nan comes last.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,14 +19,22 @@ import numpy as np
 from ...core.types import Type
 from ...ir.graph import Equation, Literal, Operand
 from ...ops import index, reduce, sort
+from .cumulative import along_last
+from .kernel import View
 from .lowered import Rules
 from .scalar import BOOL
+from .step import Ordered
 
 if TYPE_CHECKING:
     from .fuse import Lowering
 
 _INDEX = np.dtype(np.int64)
-LONGEST = 128  # elements of a row that is ordered by counting
+BLOCK = 8  # elements that `llvm.order` orders by counting, before they are merged
+LONGEST = 24  # elements of a row that is ordered by counting
+_LONGEST_FOR_SOME = (
+    512  # elements of a row that is ordered for the sake of some of them; NumPy finds those faster in a longer one
+)
+_MOST_WRITES = 128  # that are compared with each other
 
 
 class _Pairs:
@@ -54,13 +63,13 @@ class _Pairs:
         return self.low.emit("sum", (x,), Type(self.t.shape, dtype), axis=(self.axis,), keepdims=False)
 
 
-def _is_short(low: Lowering, t: Type, axis: int) -> bool:
-    return low.has_array_kernels and bool(t.shape) and t.dtype in low.dtypes and 0 not in t.shape and t.shape[axis] <= LONGEST
+def _is_native(low: Lowering, t: Type) -> bool:
+    return low.has_array_kernels and bool(t.shape) and t.dtype in low.dtypes and 0 not in t.shape
 
 
 def argsort(low: Lowering, equation: Equation) -> bool:
     (x,), axis = equation.inputs, equation.params["axis"]
-    if not _is_short(low, low.type_of(x), axis):
+    if not _is_native(low, low.type_of(x)):
         return False
     low.values[equation.outputs[0]] = low.values[_order(low, x, axis)]
     return True
@@ -69,6 +78,8 @@ def argsort(low: Lowering, equation: Equation) -> bool:
 def _order(low: Lowering, x: Operand, axis: int) -> int:
     """The indices of the elements of each row, in order."""
     t = low.type_of(x)
+    if t.shape[axis] > LONGEST:
+        return _merged(low, x, axis)
     if isinstance(x, Literal):  # in memory once, for all pairs
         x = low.emit("broadcast_to", (x,), t, shape=t.shape)
     pairs = _Pairs(low, t, axis)
@@ -84,18 +95,44 @@ def _order(low: Lowering, x: Operand, axis: int) -> int:
     places = np.arange(pairs.n).reshape([pairs.n if k == pairs.axis else 1 for k in range(len(t.shape))])
     numbers = Type(t.shape, _INDEX)
     given = low.emit("broadcast_to", (Literal(places),), numbers, shape=t.shape)
-    return low.emit("add_along", (given, rank), numbers, axis=pairs.axis, shape=t.shape)
+    low.ranges[rank] = 0, pairs.n - 1
+    order = low.emit("add_along", (given, rank), numbers, axis=pairs.axis, shape=t.shape)
+    low.ranges[order] = 0, pairs.n - 1
+    return order
+
+
+def _merged(low: Lowering, x: Operand, axis: int) -> int:
+    """The indices of the elements of each row, in order, by merging."""
+    t = low.type_of(x)
+    axis, n = axis % len(t.shape), t.shape[axis]
+    numbers = Type(t.shape, _INDEX)
+    source, out = low.view(x), low.local(numbers)
+    scratch = low.local(Type((4 * -(-n // BLOCK) * BLOCK,), _INDEX))
+    number = _add(low, (source,), out, (scratch,), axis)
+    low.ranges[number] = 0, n - 1
+    return number
+
+
+def _add(low: Lowering, operands: Sequence[View], out: View, scratch: tuple[View, ...], axis: int) -> int:
+    """A step for the rows along an axis; returns the number of its result."""
+    rows = tuple(along_last(view, axis) for view in operands)
+    position = low.step(Ordered(rows, along_last(out, axis), scratch, {low.line: None} if low.line else {}))
+    low.ready.update((view.buffer, position) for view in (out, *scratch))
+    number = low.fresh_number(out.type)
+    low.values[number] = out
+    return number
 
 
 def argpartition(low: Lowering, equation: Equation) -> bool:
     """A sorted row is a partitioned one."""
-    return argsort(low, equation)
+    t = low.type_of(equation.inputs[0])
+    return bool(t.shape) and t.shape[equation.params["axis"]] <= _LONGEST_FOR_SOME and argsort(low, equation)
 
 
 def order_statistics(low: Lowering, equation: Equation) -> bool:
     (x,), (result,), axis = equation.inputs, equation.types, equation.params["axis"]
     t = low.type_of(x)
-    if not _is_short(low, t, axis) or 0 in result.shape:
+    if not _is_native(low, t) or t.shape[axis] > _LONGEST_FOR_SOME or 0 in result.shape:
         return False
     axis %= len(t.shape)
     kth = np.array([k % t.shape[axis] for k in equation.params["kth"]])
@@ -109,7 +146,7 @@ def lexsort(low: Lowering, equation: Equation) -> bool:
     (keys,), (result,), axis = equation.inputs, equation.types, equation.params["axis"]
     t = low.type_of(keys)
     one = Type(t.shape[1:], t.dtype)
-    if len(t.shape) < 2 or 0 in t.shape or not _is_short(low, one, axis):
+    if len(t.shape) < 2 or 0 in t.shape or not _is_native(low, one):
         return False
     axis %= len(one.shape)
     order: int | None = None
@@ -129,8 +166,11 @@ def share_equal(low: Lowering, equation: Equation) -> bool:
     """The mean over equal elements, and over the element itself if it is nan."""
     (t, y), (result,), axis = equation.inputs, equation.types, equation.params["axis"]
     keys = low.type_of(y)
-    if not _is_short(low, keys, axis) or low.type_of(t) != result or result.shape != keys.shape or result.dtype.kind != "f":
+    if not _is_native(low, keys) or low.type_of(t) != result or result.shape != keys.shape or result.dtype.kind != "f":
         return False
+    if keys.shape[axis] > LONGEST:
+        low.values[equation.outputs[0]] = low.values[_shared(low, t, y, axis, equation.params["ordered"])]
+        return True
     pairs = _Pairs(low, keys, axis)
     itself = pairs.constant(np.eye(pairs.n, dtype=bool))
     same = pairs("logical_or", itself, pairs("equal", pairs.spread(y, 0), pairs.spread(y, 1)))
@@ -141,12 +181,23 @@ def share_equal(low: Lowering, equation: Equation) -> bool:
     return True
 
 
+def _shared(low: Lowering, t: Operand, y: Operand, axis: int, ordered: bool) -> int:
+    """The mean over equal elements, which are neighbours once they are in order."""
+    keys, result = low.type_of(y), low.type_of(t)
+    axis %= len(keys.shape)
+    if ordered:
+        return _add(low, (low.view(t), low.view(y)), low.local(result), (), axis)
+    order = _merged(low, y, axis)
+    t, y = (low.emit("take_along", (o, order), kind, axis=axis) for o, kind in ((t, result), (y, keys)))
+    return low.emit("add_along", (_shared(low, t, y, axis, True), order), result, axis=axis, shape=result.shape)
+
+
 def last_write(low: Lowering, equation: Equation) -> bool:
     """Of the writes to places that integer arrays name, those that no later one overwrites."""
     (result,), extent = equation.types, equation.params["extent"]
     size = math.prod(result.shape)
     line = Type((size,), _INDEX)
-    if not _is_short(low, line, 0) or any(low.type_of(o).dtype.kind != "i" for o in equation.inputs):
+    if not _is_native(low, line) or size > _MOST_WRITES or any(low.type_of(o).dtype.kind != "i" for o in equation.inputs):
         return False
     pairs = _Pairs(low, line, 0)
     is_later: Operand = pairs.constant(np.tri(size, size, -1, dtype=bool))

@@ -18,7 +18,22 @@ from .dead_code import prune
 from .kernel import Buffer, Dtype, Kernel, Loop, Reduce, Scalar, size_of
 from .row_tiles import LARGEST_PARTIAL, in_row_tiles
 from .scalar import is_native, lines_of, word_of
-from .step import Branch, Cumulative, Fourier, Lapack, Lowered, PointTiles, Product, RowTiles, Scan, Step, While, WhileVjp, bodies
+from .step import (
+    Branch,
+    Cumulative,
+    Fourier,
+    Lapack,
+    Lowered,
+    Ordered,
+    PointTiles,
+    Product,
+    RowTiles,
+    Scan,
+    Step,
+    While,
+    WhileVjp,
+    bodies,
+)
 from .unroll import unrolled
 
 #: About how long a word of scalar code takes, in additions; what is not here is a function.
@@ -31,6 +46,7 @@ _SHORT = 8  # iterations of a loop that may be unrolled
 _LONGEST = 500  # additions per point after unrolling
 _UNKNOWN_LENGTH = 1000  # the assumed length of a loop of unknown length
 _BUTTERFLY = 3  # additions for an element, for each factor of two of the length of a Fourier transform
+_MERGE = 6  # the same, for each factor of two of the length of a row that is ordered
 _ITERATION = 30  # the overhead of one, in additions: about 10 ns
 
 
@@ -144,6 +160,8 @@ def work(step: Step) -> int:
         return _BUTTERFLY * size_of(step.out.shape) * max(1, step.out.shape[-1].bit_length())
     if isinstance(step, Cumulative):
         return 2 * size_of(step.out.shape)
+    if isinstance(step, Ordered):
+        return _MERGE * size_of(step.out.shape) * step.out.shape[-1].bit_length()
     if isinstance(step, RowTiles):
         return sum(map(work, step.kernels))
     if isinstance(step, PointTiles):

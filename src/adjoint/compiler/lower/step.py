@@ -201,6 +201,25 @@ class Cumulative:
 
 
 @dataclass(slots=True, eq=False)
+class Ordered:
+    """Along the last axis of the views: the numbers of the elements in order, or means over equal keys; see `lower.order`."""
+
+    operands: tuple[View, ...]  # elements; or values and their keys, which are in order
+    out: View
+    scratch: tuple[View, ...]  # for keys and their numbers, twice; none for means
+    lines: dict[str, None]
+
+    def reads(self) -> Iterator[View]:
+        yield from self.operands
+
+    def writes(self) -> Iterator[View]:
+        yield from (self.out, *self.scratch)
+
+    def __str__(self) -> str:
+        return f"{'order' if self.scratch else 'means over equal keys'} of {_list(self.operands)} to {self.out!r}"
+
+
+@dataclass(slots=True, eq=False)
 class PointTiles:
     """Loops over the same points, and kernels between them, run to their ends for one tile of points at a time: see
     `lower.point_tiles`."""
@@ -360,6 +379,7 @@ Step = (
     | Lapack
     | Fourier
     | Cumulative
+    | Ordered
     | Foreign
     | Scan
     | While

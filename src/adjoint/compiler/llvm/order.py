@@ -1,0 +1,248 @@
+"""The order of long rows, by merging: functions for the rows of a step.
+
+    keys of a row, each with its number:     5 2 7 1 | 3 8 6 4        blocks of `BLOCK`, each ordered by counting
+                                             1 2 5 7 | 3 4 6 8        pairs of runs are merged, until one run is left
+                                             1 2 3 4 5 6 7 8
+
+A key is a whole number that compares as its element does: nan comes last, and both zeros are equal. The last block is padded with
+the greatest key. Two runs of equal length are merged from both ends at once, without branches: each end takes half of the result,
+so that neither leaves its runs. Merging keeps the order of equal keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..lower.kernel import View, size_of
+from ..lower.order import BLOCK
+from ..lower.step import Ordered
+from .instruction import MEMORY, Code
+
+if TYPE_CHECKING:
+    from .program import StepRoutine
+
+_GREATEST = (1 << 63) - 1
+_PAIR = "<2 x i64>"  # a key and its number
+_INDEX = np.dtype(np.int64)
+_COPY = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
+
+
+def emit(routine: StepRoutine, step: Ordered) -> None:
+    views = (*step.operands, step.out, *step.scratch)
+    code = Code()
+    merge = routine.module.function("merge", _merge_function()) if step.scratch else ""
+    with code.loop(str(size_of(step.out.shape[:-1]))) as row:
+        *given, target = (_row(code, f"%p{k}", view, row) for k, view in enumerate((*step.operands, step.out)))
+        if step.scratch:
+            _order(code, step, given[0], target, f"%p{len(views) - 1}", merge)
+        else:
+            _share(code, step, given[0], given[1], target)
+    code.do("ret void")
+    arguments = ", ".join(f"ptr noalias %p{k}" for k in range(len(views)))
+    name = routine.module.function("order", code.define(f"define internal void @NAME({arguments}) nounwind noinline"))
+    routine.module.declared |= {*code.declared, _COPY} if step.scratch else code.declared
+    routine.code.do(f"call void {name}({', '.join(f'ptr {routine.at(v)}' for v in views)})")
+
+
+def _row(code: Code, pointer: str, view: View, number: str) -> str:
+    """Where a row begins."""
+    for length, stride in reversed([*zip(view.shape[:-1], view.strides, strict=False)]):
+        index = code.let(f"urem i64 {number}, {length}")
+        number = code.let(f"udiv i64 {number}, {length}")
+        pointer = _element(code, pointer, view, index, stride)
+    return pointer
+
+
+def _element(code: Code, pointer: str, view: View, index: str, stride: int | None = None) -> str:
+    step = code.let(f"mul nsw i64 {index}, {view.strides[-1] if stride is None else stride}")
+    return code.let(f"getelementptr inbounds {MEMORY[view.dtype]}, ptr {pointer}, i64 {step}")
+
+
+def _pair(code: Code, pointer: str, index: str) -> str:
+    """The address of a key; its number is behind it."""
+    return code.let(f"getelementptr inbounds {_PAIR}, ptr {pointer}, i64 {index}")
+
+
+def _number(code: Code, pair: str) -> str:
+    return code.let(f"getelementptr inbounds i64, ptr {pair}, i64 1")
+
+
+def _order(code: Code, step: Ordered, source: str, target: str, memory: str, merge: str) -> None:
+    """The numbers of the elements of a row, in order."""
+    (x,), n = step.operands, step.out.shape[-1]
+    padded = -(-n // BLOCK) * BLOCK
+    first, second = memory, _pair(code, memory, str(padded))
+    with code.loop(str(n)) as i:
+        key = _key(code, code.load(_element(code, source, x, i), x.dtype), x)
+        pair = _pair(code, first, i)
+        code.store(key, pair, _INDEX)
+        code.store(i, _number(code, pair), _INDEX)
+    for k in range(n, padded):
+        pair = _pair(code, first, str(k))
+        code.store(str(_GREATEST), pair, _INDEX)
+        code.store(str(k), _number(code, pair), _INDEX)
+    with code.iterations("0", str(padded), BLOCK) as block:
+        _by_counting(code, _pair(code, first, block), _pair(code, second, block))
+    width = BLOCK
+    while width < padded:
+        first, second, width = second, first, 2 * width
+        code.do(f"call void {merge}(ptr {first}, ptr {second}, i64 {padded}, i64 {width // 2})")
+    with code.loop(str(n)) as i:
+        found = code.load(_number(code, _pair(code, second, i)), _INDEX)
+        code.store(found, _element(code, target, step.out, i), _INDEX)
+
+
+def _key(code: Code, value: str, view: View) -> str:
+    kind, dtype = MEMORY[view.dtype], view.dtype
+    if dtype.kind == "b":
+        return code.let(f"zext i1 {value} to i64")
+    if dtype.kind != "f":
+        if dtype.itemsize < 8:
+            return code.let(f"{'zext' if dtype.kind == 'u' else 'sext'} {kind} {value} to i64")
+        return code.let(f"xor i64 {value}, {-1 << 63}") if dtype.kind == "u" else value
+    if dtype.itemsize < 8:
+        value = code.let(f"fpext {kind} {value} to double")
+    is_nan = code.let(f"fcmp uno double {value}, {value}")
+    bits = code.let(f"bitcast double {code.let(f'fadd double {value}, 0.0')} to i64")  # -0.0 + 0.0 is 0.0
+    negative = code.let(f"ashr i64 {bits}, 63")
+    key = code.let(f"xor i64 {bits}, {code.let(f'and i64 {negative}, {_GREATEST}')}")
+    return code.let(f"select i1 {is_nan}, i64 {_GREATEST}, i64 {key}")
+
+
+def _by_counting(code: Code, source: str, target: str) -> None:
+    """A block in order: the place of a key is the number of those that come before it."""
+    pairs, keys = f"<{2 * BLOCK} x i64>", f"<{BLOCK} x i64>"
+    code.declared.add(f"declare i{BLOCK} @llvm.ctpop.i{BLOCK}(i{BLOCK})")
+    both = code.let(f"load {pairs}, ptr {source}, align 16")
+    wanted = ", ".join(f"i32 {2 * k}" for k in range(BLOCK))
+    key = code.let(f"shufflevector {pairs} {both}, {pairs} poison, <{BLOCK} x i32> <{wanted}>")
+    for k in range(BLOCK):
+        same = ", ".join([f"i32 {k}"] * BLOCK)
+        own = code.let(f"shufflevector {keys} {key}, {keys} poison, <{BLOCK} x i32> <{same}>")
+        less, equal = (code.let(f"icmp {how} {keys} {key}, {own}") for how in ("slt", "eq"))
+        less, equal = (code.let(f"bitcast <{BLOCK} x i1> {mask} to i{BLOCK}") for mask in (less, equal))
+        before = code.let(f"or i{BLOCK} {less}, {code.let(f'and i{BLOCK} {equal}, {(1 << k) - 1}')}")
+        place = code.let(f"zext i{BLOCK} {code.let(f'call i{BLOCK} @llvm.ctpop.i{BLOCK}(i{BLOCK} {before})')} to i64")
+        pair = code.let(f"load {_PAIR}, ptr {_pair(code, source, str(k))}, align 16")
+        code.do(f"store {_PAIR} {pair}, ptr {_pair(code, target, place)}, align 16")
+
+
+def _merge_function() -> str:
+    """Merge the runs of a width, two by two."""
+    code = Code()
+    wide = code.let("shl nuw nsw i64 %width, 1")
+    most = code.let(f"sub nsw i64 {code.let(f'add nuw nsw i64 %length, {wide}')}, 1")
+    with code.loop(code.let(f"udiv i64 {most}, {wide}")) as number:
+        low = code.let(f"mul nuw nsw i64 {number}, {wide}")
+        middle = code.smaller(code.let(f"add nuw nsw i64 {low}, %width"), "%length")
+        high = code.smaller(code.let(f"add nuw nsw i64 {middle}, %width"), "%length")
+        merging, whole, part, copied, done = map(code.mark, ("merging", "whole", "part", "copied", "done"))
+        last = _pair(code, "%source", code.let(f"sub nsw i64 {middle}, 1"))
+        following = _pair(code, "%source", code.smaller(middle, code.let(f"sub nsw i64 {high}, 1")))
+        is_ordered = code.let(f"icmp sle i64 {code.load(last, _INDEX)}, {code.load(following, _INDEX)}")
+        is_alone = code.let(f"icmp eq i64 {middle}, {high}")
+        code.branch(code.let(f"or i1 {is_ordered}, {is_alone}"), copied, merging)
+        code.label(merging)
+        is_full = code.let(f"icmp eq i64 {code.let(f'sub nsw i64 {high}, {middle}')}, %width")
+        code.branch(is_full, whole, part)
+        code.label(whole)
+        _merge_whole(code, low, middle, high)
+        code.jump(done)
+        code.label(part)
+        _merge_part(code, low, middle, high)
+        code.jump(done)
+        code.label(copied)
+        size = code.let(f"shl nuw nsw i64 {code.let(f'sub nsw i64 {high}, {low}')}, 4")
+        ends = f"ptr {_pair(code, '%target', low)}, ptr {_pair(code, '%source', low)}"
+        code.do(f"call void @llvm.memcpy.p0.p0.i64({ends}, i64 {size}, i1 false)")
+        code.enter(done)
+    code.do("ret void")
+    head = "define internal void @NAME(ptr noalias %source, ptr noalias %target, i64 %length, i64 %width) nounwind noinline"
+    return code.define(head)
+
+
+def _moved(code: Code, pairs: Sequence[str], taken: str, target: str) -> None:
+    """Copy the first of two pairs if it is taken, or else the second; LLVM is told not to branch."""
+    chosen = code.let(f"select i1 {taken}, ptr {pairs[0]}, ptr {pairs[1]}, !unpredictable !{{}}")
+    code.do(f"store {_PAIR} {code.let(f'load {_PAIR}, ptr {chosen}, align 16')}, ptr {target}, align 16")
+
+
+def _merge_whole(code: Code, low: str, middle: str, high: str) -> None:
+    """Two runs of equal length, from both ends."""
+    ends = [
+        ("i64", low),
+        ("i64", middle),
+        ("i64", code.let(f"sub nsw i64 {middle}, 1")),
+        ("i64", code.let(f"sub nsw i64 {high}, 1")),
+    ]
+    loop = code.repeat(ends)
+    i, j, p, q = loop.values
+    pairs = [_pair(code, "%source", at) for at in loop.values]
+    keys = [code.load(pair, _INDEX) for pair in pairs]
+    is_left = code.let(f"icmp sle i64 {keys[0]}, {keys[1]}")
+    is_late = code.let(f"icmp sgt i64 {keys[2]}, {keys[3]}")
+    _moved(code, pairs[:2], is_left, _pair(code, "%target", code.let(f"add nsw i64 {low}, {loop.index}")))
+    back = code.let(f"sub nsw i64 {ends[3][1]}, {loop.index}")
+    _moved(code, pairs[2:], is_late, _pair(code, "%target", back))
+    left, late = (code.let(f"zext i1 {one} to i64") for one in (is_left, is_late))
+    following = code.let(f"add nsw i64 {i}, {left}")
+    other = code.let(f"sub nsw i64 {code.let(f'add nsw i64 {j}, 1')}, {left}")
+    before = code.let(f"sub nsw i64 {p}, {late}")
+    rest = code.let(f"add nsw i64 {code.let(f'sub nsw i64 {q}, 1')}, {late}")
+    loop.close("%width", [following, other, before, rest])
+
+
+def _merge_part(code: Code, low: str, middle: str, high: str) -> None:
+    """Two runs, of which the second is shorter."""
+    loop = code.repeat([("i64", low), ("i64", middle)], low)
+    i, j = loop.values
+    last = [code.let(f"sub nsw i64 {end}, 1") for end in (middle, high)]
+    pairs = [_pair(code, "%source", code.smaller(at, end)) for at, end in zip((i, j), last, strict=True)]
+    keys = [code.load(pair, _INDEX) for pair in pairs]
+    fits = code.let(f"icmp sle i64 {keys[0]}, {keys[1]}")
+    has_left, no_right = code.let(f"icmp slt i64 {i}, {middle}"), code.let(f"icmp sge i64 {j}, {high}")
+    is_left = code.let(f"and i1 {has_left}, {code.let(f'or i1 {fits}, {no_right}')}")
+    _moved(code, pairs, is_left, _pair(code, "%target", loop.index))
+    left = code.let(f"zext i1 {is_left} to i64")
+    following = code.let(f"add nsw i64 {i}, {left}")
+    loop.close(high, [following, code.let(f"sub nsw i64 {code.let(f'add nsw i64 {j}, 1')}, {left}")])
+
+
+def _share(code: Code, step: Ordered, values: str, keys: str, target: str) -> None:
+    """The mean of the values over equal keys, which are neighbours."""
+    (v, k), out, n = step.operands, step.out, str(step.out.shape[-1])
+    kind = MEMORY[v.dtype]
+    begin, entered, run, again, ended, write, done = map(code.mark, ("begin", "runs", "run", "again", "ended", "write", "shared"))
+    code.enter(begin)
+    code.enter(entered)
+    first, end = code.fresh(), code.fresh()
+    code.do(f"{first} = phi i64 [ 0, %{begin} ], [ {end}, %{write} ]")
+    key = code.load(_element(code, keys, k, first), k.dtype)
+    start = code.load(_element(code, values, v, first), v.dtype)
+    code.jump(run)
+    code.label(run)
+    total, following = code.fresh(), code.fresh()
+    code.do(f"{total} = phi {kind} [ {start}, %{entered} ], [ {following}, %{again} ]")
+    place = len(code.lines) - 1
+    at = code.fresh()
+    code.lines.insert(place, f"  {at} = phi i64 [ {first}, %{entered} ], [ {end}, %{again} ]")
+    code.do(f"{end} = add nuw nsw i64 {at}, 1")
+    test = code.mark("test")
+    code.branch(code.let(f"icmp slt i64 {end}, {n}"), test, ended)
+    code.label(test)
+    other = code.load(_element(code, keys, k, end), k.dtype)
+    code.branch(code.compare("equal", k.dtype, key, other), again, ended)
+    code.label(again)
+    code.do(f"{following} = fadd {kind} {total}, {code.load(_element(code, values, v, end), v.dtype)}")
+    code.jump(run)
+    code.label(ended)
+    count = code.let(f"uitofp i64 {code.let(f'sub nuw nsw i64 {end}, {first}')} to {kind}")
+    mean = code.let(f"fdiv {kind} {total}, {count}")
+    with code.iterations(first, end) as i:
+        code.store(mean, _element(code, target, out, i), out.dtype)
+    code.enter(write)
+    code.branch(code.let(f"icmp slt i64 {end}, {n}"), entered, done)
+    code.label(done)
