@@ -287,8 +287,8 @@ class ExportedRoutine(StepRoutine):
         self.place("%work")
         self.all_steps()
         self.leave(self.status())
-        head = f"define i32 @{part.name}({', '.join([*parameters, 'ptr noalias %work'])}) nounwind {{"
-        self.module.definitions.append("\n".join([head, *code.lines, "}"]))
+        head = f"define i32 @{part.name}({', '.join([*parameters, 'ptr noalias %work'])}) nounwind"
+        self.module.definitions.append(code.define(head))
 
     def body(self, lowered: Lowered) -> str:
         return ExportedRoutine(self.module, lowered).define_body()
