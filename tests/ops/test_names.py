@@ -36,7 +36,15 @@ COMMANDS = {
     "view/notation.py": {"ln"},
     "transform/while_loop.py": {"consts"},
     "view/python_text.py": {"placed", "scattered", "logsumexp"},
-    "export/javascript_module.py": {"exp_of_square", "exponential", "growth", "hyperbolic_tangent", "small"},
+    "export/javascript_math.py": {
+        "exp_of_square",
+        "exponential",
+        "growth",
+        "hyperbolic_tangent",
+        "numbers_of",
+        "small",
+        "to_single",
+    },
     "export/latex_text.py": {"body", "cond"},
 }
 INTERNAL = {"select", "and", "or", "xor", "not"}
