@@ -57,7 +57,7 @@ def importers(path, name):
     """The modules that have a number of another one."""
     own = module_of(path)
     for other in list(sys.modules.values()):
-        is_inside = other.__name__.startswith(("adjoint.compiler", "adjoint.rewrite"))
+        is_inside = getattr(other, "__name__", "").startswith(("adjoint.compiler", "adjoint.rewrite"))
         is_same = is_inside and vars(other).get(name) is getattr(own, name)
         if is_same and (other is own or name not in thresholds(pathlib.Path(other.__file__))):
             yield other

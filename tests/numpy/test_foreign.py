@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 import scipy.integrate
 import scipy.interpolate
+import scipy.ndimage
 import scipy.optimize
 from numpy.random import RandomState, default_rng
 
@@ -98,9 +99,13 @@ REFUSED = {
     "rng.poisson": (lambda x: RNG.poisson(x), "random integer"),
     "rng.choice": (lambda x: RNG.choice([x, x]), r"x\[rng.permutation"),
     "rng.multivariate_normal": (lambda x: RNG.multivariate_normal([x, x], np.eye(2)), "cholesky"),
-    "quad": (lambda x: scipy.integrate.quad(lambda t: t, 0, x), "ad.extend.numerical"),
-    "brentq": (lambda x: scipy.optimize.brentq(lambda t: t - x, 0, 5), "ad.extend.numerical"),
-    "CubicSpline": (lambda x: scipy.interpolate.CubicSpline([0.0, 1.0, 2.0], [0.0, 1.0, 4.0])(x), "ad.extend.numerical"),
+    "quad": (lambda x: scipy.integrate.quad(lambda t: t, 0, x), "use adjoint.scipy.integrate.quad"),
+    "brentq": (lambda x: scipy.optimize.brentq(lambda t: t - x, 0, 5), "use adjoint.scipy.optimize.brentq"),
+    "CubicSpline": (
+        lambda x: scipy.interpolate.CubicSpline([0.0, 1.0, 2.0], [0.0, 1.0, 4.0])(x),
+        "use adjoint.scipy.interpolate",
+    ),
+    "gaussian_filter": (lambda x: scipy.ndimage.gaussian_filter([x, 1.0], 1.0)[0], "ad.extend.numerical"),
 }
 
 TRANSFORMS = {"grad": lambda f: ad.grad(f)(2.0), "jvp": lambda f: ad.jvp(f, (2.0,), (1.0,))}

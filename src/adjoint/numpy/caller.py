@@ -380,7 +380,8 @@ def _of_scipy(function: Any, home: str, words: tuple[str, ...]) -> str:
     ours = _ours(module)
     for names in (words, (getattr(function, "__name__", ""),)):  # as written, and as defined in its module
         for i, word in enumerate(names):
-            if ours is not None and word in vars(ours) and not _home(_attribute(ours, names[i:])).startswith("scipy."):
+            found = _attribute(ours, names[i:]) if ours is not None and word in vars(ours) else None
+            if found is not None and not _home(found).startswith("scipy."):
                 return f"use adjoint.{module}.{'.'.join(names[i:])}"
     if ours is not None and words[0] == "":
         return f"use adjoint.{module} where it has the function"

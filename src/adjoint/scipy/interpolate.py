@@ -18,6 +18,7 @@ import scipy.interpolate as _scipy
 
 from .. import numpy as anp
 from ..core.errors import UnsupportedError
+from ..numpy.dropin import without_examples
 from .numbers import is_traced, number, plain, settled
 
 
@@ -119,7 +120,12 @@ def _extended(original: Any, of_traced: Any) -> Any:
             return original.__call__(self, x, nu, **({} if extrapolate is None else {"extrapolate": extrapolate}), **options)
         return _pieces(self)(x, nu, extrapolate)
 
-    body = {"__call__": call, "of_traced": staticmethod(of_traced), "__doc__": original.__doc__, "__module__": __name__}
+    body = {
+        "__call__": call,
+        "of_traced": staticmethod(of_traced),
+        "__doc__": without_examples(original.__doc__ or ""),
+        "__module__": __name__,
+    }
     return _Also(original.__name__, (original,), body)
 
 

@@ -10,8 +10,8 @@ X = np.linspace(0.1, 1.0, 40_000).reshape(200, 200)
 PROGRAMS = {
     Product: (lambda x: x @ x, X),
     Lapack: (lambda x: np.linalg.cholesky(x @ x.T + np.eye(200)), X),
-    Foreign: (lambda x: np.sort(x, axis=0), X),
-    Scan: (lambda x: ad.scan(lambda c, r: (np.sort(c) + r, c), x[0], x)[0], X),
+    Foreign: (np.linalg.pinv, X),
+    Scan: (lambda x: ad.scan(lambda c, r: (np.linalg.pinv(c[None])[:, 0] + r, c), x[0], x)[0], X),
     While: (lambda x: ad.while_loop(lambda s: np.sum(s) < 1e9, lambda s: np.sort(s) * 2, x[0]), X),
     Branch: (lambda x: ad.cond(ad.stop_gradient(np.sum(x)) * x[0, 0] > 0, np.sin, np.cos, x), X),
 }
@@ -38,7 +38,7 @@ def test_a_step_reads_before_it_is_read(kind):
 def test_what_is_inside():
     (loop,) = [step for step in steps_of(*PROGRAMS[Scan]) if isinstance(step, Scan)]
     assert len(bodies(loop)) == 1
-    assert calls_python(loop)  # its body sorts
+    assert calls_python(loop)  # of a pseudo-inverse
     assert any(isinstance(step, Foreign) for step in bodies(loop)[0].steps)
     (product,) = [step for step in steps_of(*PROGRAMS[Product]) if isinstance(step, Product)]
     assert bodies(product) == ()

@@ -105,7 +105,7 @@ class Lowering(Workspace):
         done = rule is not None and rule(self, equation)
         if not done and not (scalar.is_native(equation.op) and self.elementwise(equation)):
             self.foreign(equation)
-        if equation.types[0].dtype.kind in "iu":
+        if equation.types and equation.types[0].dtype.kind in "iu":
             known = ranges.of_result(equation, [*map(self.type_of, equation.inputs)], [*map(self.range_of, equation.inputs)])
             self.ranges.setdefault(equation.outputs[0], known)
 
