@@ -83,6 +83,7 @@ def test_children_of_a_process_that_compiles_compile_as_well():
 
 def test_a_fork_waits_for_the_imports_of_the_first_call():
     code = """
+    import concurrent.futures.thread  # it and logging have hooks for forks, which complain if they are added during one
     def first():
         ad.jit(ad.grad(lambda x: np.sum(np.sin(x) @ np.ones((4, 4)))))(np.ones(4))
 
