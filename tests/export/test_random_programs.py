@@ -40,8 +40,15 @@ def test_exported(exporter, chunk):
         if not isinstance(found, UnsupportedError):
             expected = program.run(*inputs)
             expected = list(expected) if isinstance(expected, tuple) else [expected]
+            if exporter == "numba":  # which computes singles and small integers in wider types
+                found = [_narrowed(a, np.asarray(y)) for a, y in zip(found, expected, strict=True)]
             singles = [any(np.asarray(x).dtype == np.float32 for x in xs) for xs in (inputs, expected)]
             random.agree(found, expected, what, 2e7 if singles == [True, False] else 1.0)  # doubles may come from singles
+
+
+def _narrowed(found, expected):
+    found = np.asarray(found)
+    return found.astype(expected.dtype) if found.dtype.kind == expected.dtype.kind else found
 
 
 @pytest.mark.parametrize("chunk", range(max(random.ASKED // CHUNK // 5, 1)))
