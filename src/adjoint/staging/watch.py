@@ -86,11 +86,11 @@ def _all(read: Any) -> Any:
 
     def asked(self: Names) -> Any:
         asks = sys._getframe(1)
+        if is_ours(asks):
+            return read(self)
         if not around.get() or asks.f_globals.get("__name__") == "traceback":
             return read(self.real)
-        if not is_ours(asks):
-            raise refused("the function that is staged asks which globals there are; name those that it reads")
-        return read(self)
+        raise refused("the function that is staged asks which globals there are; name those that it reads")
 
     return asked
 
