@@ -212,20 +212,25 @@ def _merge_part(code: Code, low: str, middle: str, high: str) -> None:
 
 
 def _share(code: Code, step: Ordered, values: str, keys: str, target: str) -> None:
-    """The mean of the values over equal keys, which are neighbours."""
+    """The mean of the values over equal keys, which are neighbours; the sum is in double precision, and then rounded."""
     (v, k), out, n = step.operands, step.out, str(step.out.shape[-1])
-    kind = MEMORY[v.dtype]
+    is_wide = MEMORY[v.dtype] == "double"
+
+    def value_at(index: str) -> str:
+        value = code.load(_element(code, values, v, index), v.dtype)
+        return value if is_wide else code.let(f"fpext float {value} to double")
+
     begin, entered, run, again, ended, write, done = map(code.mark, ("begin", "runs", "run", "again", "ended", "write", "shared"))
     code.enter(begin)
     code.enter(entered)
     first, end = code.fresh(), code.fresh()
     code.do(f"{first} = phi i64 [ 0, %{begin} ], [ {end}, %{write} ]")
     key = code.load(_element(code, keys, k, first), k.dtype)
-    start = code.load(_element(code, values, v, first), v.dtype)
+    start = value_at(first)
     code.jump(run)
     code.label(run)
     total, following = code.fresh(), code.fresh()
-    code.do(f"{total} = phi {kind} [ {start}, %{entered} ], [ {following}, %{again} ]")
+    code.do(f"{total} = phi double [ {start}, %{entered} ], [ {following}, %{again} ]")
     place = len(code.lines) - 1
     at = code.fresh()
     code.lines.insert(place, f"  {at} = phi i64 [ {first}, %{entered} ], [ {end}, %{again} ]")
@@ -236,11 +241,13 @@ def _share(code: Code, step: Ordered, values: str, keys: str, target: str) -> No
     other = code.load(_element(code, keys, k, end), k.dtype)
     code.branch(code.compare("equal", k.dtype, key, other), again, ended)
     code.label(again)
-    code.do(f"{following} = fadd {kind} {total}, {code.load(_element(code, values, v, end), v.dtype)}")
+    code.do(f"{following} = fadd double {total}, {value_at(end)}")
     code.jump(run)
     code.label(ended)
-    count = code.let(f"uitofp i64 {code.let(f'sub nuw nsw i64 {end}, {first}')} to {kind}")
-    mean = code.let(f"fdiv {kind} {total}, {count}")
+    count = code.let(f"uitofp i64 {code.let(f'sub nuw nsw i64 {end}, {first}')} to double")
+    rounded = total if is_wide else code.let(f"fpext float {code.let(f'fptrunc double {total} to float')} to double")
+    mean = code.let(f"fdiv double {rounded}, {count}")
+    mean = mean if is_wide else code.let(f"fptrunc double {mean} to float")
     with code.iterations(first, end) as i:
         code.store(mean, _element(code, target, out, i), out.dtype)
     code.enter(write)
