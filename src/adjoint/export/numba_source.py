@@ -10,6 +10,7 @@ import numpy as np
 
 from ..core.errors import ArgumentError, UnsupportedError, boundary
 from ..core.types import Type
+from ..ir.edit import bodies
 from ..ir.graph import Equation, Graph, Literal
 from ..ops import (
     broadcast,
@@ -28,8 +29,8 @@ from ..ops import (
 )
 from ..view.python import module
 from ..view.python_text import PRELUDE
-from .program import write
-from .python_source import readable
+from .program import parts, write
+from .python_source import readable, without_text
 
 #: Ops whose text Numba compiles, of every shape, beside NumPy's ufuncs and Python's operators.
 _COMPILED = frozenset({
@@ -71,7 +72,12 @@ def numba(
         for word in {"njit", "reshaped"}.intersection((part.name, *part.graph.input_names)):
             raise ArgumentError(f"export.numba cannot write a function or an argument named {word!r}, which the module uses")
     for part in found:
-        _check(part.graph)
+        refused = _refused(part.graph)
+        if refused is not None:
+            written = [p.graph for p in parts(f, args, kwargs, derivatives=derivatives, argnums=argnums, name=name, passes=False)]
+            op = next((e.op for g in written for e in without_text(g) if e.line == refused.line), refused.op)
+            what = "it" if op is refused.op else f"{refused.op.name!r}, in which it is written"
+            raise UnsupportedError(f"export.numba has no code for {op.name!r}: Numba does not compile {what}", refused.line)
     text = module([(part.graph, part.output_names) for part in found], readable=True)
     text = text.replace("import numpy as np", "import numpy as np\nfrom numba import njit", 1)
     text = text.replace('@np.errstate(all="ignore")', _DECORATOR)
@@ -103,15 +109,17 @@ def reshaped(x, shape):
 """  # Numba's own takes contiguous arrays only
 
 
-def _check(graph: Graph) -> None:
+def _refused(graph: Graph) -> Equation | None:
+    """The first equation that Numba does not compile."""
     types = graph.types
     for equation in graph.equations:
         given = [o.type if isinstance(o, Literal) else types[o] for o in equation.inputs]
         if not _is_compiled(equation, given):
-            raise UnsupportedError(f"export.numba has no code for {equation.op.name!r}: Numba does not compile it", equation.line)
-        for part in equation.params.values():
-            if isinstance(part, Graph):
-                _check(part)
+            return equation
+        inside = next(filter(None, map(_refused, bodies(equation.params).values())), None)
+        if inside is not None:
+            return inside
+    return None
 
 
 def _is_compiled(equation: Equation, given: list[Type]) -> bool:

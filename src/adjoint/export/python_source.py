@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -85,7 +85,7 @@ class _WrittenOut(Normal):
 
 def written_out(graph: G) -> G:
     """A graph whose ops without a text of their own are expanded where that is possible; the others are refused when written."""
-    if _is_written(graph):
+    if next(without_text(graph), None) is None:
         return graph
     with _WrittenOut(_PYTHON) as stage:
         inside = [stage.input(name, t) for name, t in zip(graph.input_names, graph.input_types, strict=True)]
@@ -93,14 +93,15 @@ def written_out(graph: G) -> G:
     return renumber(dead_code(replace(graph, equations=made.equations, outputs=made.outputs)))
 
 
-def _is_written(graph: Graph) -> bool:
+def without_text(graph: Graph) -> Iterator[Equation]:
+    """The equations that are written in other ops, or refused."""
     types = graph.types
-
-    def has(e: Equation) -> bool:
+    for e in graph.equations:
         given = [o.type if isinstance(o, Literal) else types[o] for o in e.inputs]
-        return has_text(e.op, e.params, given) and all(map(_is_written, bodies(e.params).values()))
+        if not has_text(e.op, e.params, given):
+            yield e
+        for body in bodies(e.params).values():
+            yield from without_text(body)
 
-    return all(map(has, graph.equations))
 
-
-__all__ = ["python", "readable"]
+__all__ = ["python", "readable", "without_text"]
