@@ -10,8 +10,9 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib import _bootstrap  # type: ignore[attr-defined]
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, ClassVar, Generic, TypeVar, overload
 from weakref import WeakSet
 
 T = TypeVar("T")
@@ -34,13 +35,6 @@ def _free_those_of_other_threads() -> None:
             held._at_fork_reinit()
 
 
-def at_fork(*, before: Action | None = None, parent: Action | None = None, child: Action) -> None:
-    """Call functions when the process forks, where it can."""
-    if hasattr(os, "register_at_fork"):
-        given = {"before": before, "after_in_parent": parent, "after_in_child": child}
-        os.register_at_fork(**{name: function for name, function in given.items() if function is not None})
-
-
 #: Packages that calls import, and for how many seconds a fork waits for that.
 IMPORTED, PATIENCE = ("adjoint", "llvmlite", "numpy", "scipy"), 20.0
 
@@ -52,13 +46,66 @@ def _is_importing() -> bool:
     return any(owner not in (None, threading.get_ident()) for owner in owners)
 
 
-def _await_imports() -> None:
-    end = time.monotonic() + PATIENCE
+def _await_imports(end: float) -> None:
     while _is_importing() and time.monotonic() < end:
         time.sleep(0.001)
 
 
-at_fork(before=_await_imports, child=_free_those_of_other_threads)
+@dataclass(eq=False)
+class _Hook:
+    before: Action | None
+    parent: Action | None
+    child: Action | None
+
+
+class _Forks(threading.local):
+    """The hooks of the fork that this thread makes. Another thread may import a module, and add hooks, meanwhile."""
+
+    hooks: ClassVar[list[_Hook]] = []
+
+    def __init__(self) -> None:
+        self.begun: list[_Hook] = []
+
+    def before(self) -> None:
+        self.begun, tried, error = [], set[_Hook](), None
+        end = time.monotonic() + PATIENCE
+        while True:
+            try:
+                _await_imports(end)
+                hook = next((h for h in reversed(self.hooks) if h not in tried), None)
+                if hook is None:
+                    break
+                tried.add(hook)
+                if hook.before is not None:
+                    hook.before()
+                self.begun.append(hook)
+            except BaseException as raised:  # Ctrl-C: Python reports it, and forks
+                error = raised
+        if error is not None:
+            raise error
+
+    def parent(self) -> None:
+        for hook in reversed(self.begun):
+            if hook.parent is not None:
+                hook.parent()
+
+    def child(self) -> None:
+        for hook in reversed(self.begun):
+            if hook.child is not None:
+                hook.child()
+
+
+_forks = _Forks()
+
+
+def at_fork(*, before: Action | None = None, parent: Action | None = None, child: Action | None = None) -> None:
+    """Call functions when the process forks, where it can: `before` in reverse order, then, if it did not fail, the others."""
+    _forks.hooks.append(_Hook(before, parent, child))
+
+
+at_fork(child=_free_those_of_other_threads)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_forks.before, after_in_parent=_forks.parent, after_in_child=_forks.child)
 
 
 class Gate:
@@ -72,7 +119,8 @@ class Gate:
 
     def __init__(self) -> None:
         self._open()
-        at_fork(before=self._close, parent=self._reopen, child=self._open)
+        at_fork(before=self._close, parent=self._reopen)
+        at_fork(child=self._open)
 
     def _open(self) -> None:
         self.changed = threading.Condition(threading.Lock())
