@@ -262,7 +262,14 @@ class Loader(importlib.abc.Loader):
     def exec_module(self, module: types.ModuleType) -> None:
         vars(module)["__builtins__"] = self.world.builtins
         code = self.original.loader.get_code(self.original.name)  # type: ignore[union-attr]
-        contextvars.copy_context().run(_run, code, vars(module))
+        try:
+            contextvars.copy_context().run(_run, code, vars(module))
+        except Exception as error:
+            error.add_note(
+                f"This is a second copy of {self.original.name}, made by ad.adopt. If the module cannot be loaded twice, leave it "
+                f"as it is: exclude=[{self.original.name!r}]"
+            )
+            raise
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or self.__dict__.get("original") is None:

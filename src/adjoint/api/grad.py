@@ -39,6 +39,7 @@ from .arguments import (
     regroup,
     replace,
     uncached,
+    warn_if_rounded,
 )
 from .protection import run_protected
 from .transformed import Transformed
@@ -88,6 +89,8 @@ class Recording:
         parts = [output_leaf(y, f, transform, label, tape) for y, label in zip(parts, labels, strict=True)]
         self.outputs = [_leave(tape, y) for y in parts]
         self.ends = [tape.node(y) for y in parts]
+        if all(end is None for end in self.ends):
+            warn_if_rounded(tape, f)
 
     def pull(self, cotangents: Sequence[Value]) -> list[Value | None]:
         """Cotangents of the inputs. The nodes stay, for another pull."""
@@ -350,6 +353,8 @@ class ForwardRun:
         parts, structure = flatten(result)
         labels = leaf_names("", structure)
         pairs = [dual.split(output_leaf(y, f, transform, label, dual)) for y, label in zip(parts, labels, strict=True)]
+        if all(t is None for _, t in pairs):
+            warn_if_rounded(dual, f)
         return structure, [y for y, _ in pairs], [t for _, t in pairs], aux
 
     def push_by_pulls(self) -> Pushed:
