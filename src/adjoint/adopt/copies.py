@@ -266,8 +266,8 @@ class Loader(importlib.abc.Loader):
             contextvars.copy_context().run(_run, code, vars(module))
         except Exception as error:
             error.add_note(
-                f"This is a second copy of {self.original.name}, made by ad.adopt. If the module cannot be loaded twice, leave it "
-                f"as it is: exclude=[{self.original.name!r}]"
+                f"This is a second copy of {self.original.name}, made by ad.adopt. If the module cannot be loaded twice, leave "
+                f"it as it is: exclude=[{self.original.name!r}]"
             )
             raise
 

@@ -329,7 +329,8 @@ def _own_words(error: BaseException) -> BaseException:
         advice = "return it and do this outside the function, or pass ad.stop_gradient(x)"
         if "cupy" in str(error):  # whose functions of arrays do not ask the other operand
             advice = "call the function of adjoint.numpy, as adjoint.numpy.matmul(a, x) for a @ x"
-        message = f"a traced value was passed to {_callee(error)} that takes plain values only ({str(error).partition(chr(10))[0]}); {advice}"
+        reason = str(error).partition("\n")[0]
+        message = f"a traced value was passed to {_callee(error)} that takes plain values only ({reason}); {advice}"
         own = ConversionError(message, last_line(error))
     if own is None:
         return error
