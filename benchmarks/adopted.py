@@ -2,7 +2,7 @@
 
     python benchmarks/adopted.py [size]         of the arrays: 10 unless told
 
-Prints nanoseconds of the original and of the copy, their ratio, and the geometric mean of the ratios. Each time is the best of 60.
+Prints nanoseconds of the original and of the copy, their ratio, and the geometric mean of the ratios. Times are the best of 60.
 """
 
 import gc

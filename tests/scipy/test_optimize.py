@@ -20,6 +20,7 @@ ROOTS = {  # the cube root of c
     "newton": lambda c: optimize.newton(lambda x: x**3 - c, 1.5),
     "newton with a slope": lambda c: optimize.newton(CUBE, 1.5, fprime=lambda x, c: 3 * x**2, args=(c,)),
     "newton, full output": lambda c: optimize.newton(CUBE, 1.5, args=(c,), full_output=True)[0],
+    "newton with a list of arguments": lambda c: optimize.newton(CUBE, 1.5, args=[c]),
     "root_scalar": lambda c: optimize.root_scalar(CUBE, args=(c,), bracket=[0.5, 4.0]).root,
     "root_scalar with a slope": lambda c: (
         optimize.root_scalar(lambda x: (x**3 - c, 3 * x**2), x0=1.5, fprime=True, method="newton").root
@@ -118,6 +119,14 @@ def test_systems():
         by_x = np.array([[2 * x[0], 1], [1, -p[1]]])
         by_p = np.array([[-1, 0], [0, -x[1]]])
         np.testing.assert_allclose(ad.jacobian(lambda p: solved(p, find))(p), -np.linalg.solve(by_x, by_p), rtol=1e-7, atol=1e-9)  # noqa: B023
+
+
+@pytest.mark.parametrize("kind", [list, tuple, np.stack])
+def test_systems_that_return_lists_and_tuples(kind):
+    f = lambda c: optimize.fsolve(lambda x: kind([x[0] * x[1] - c, x[0] - x[1]]), [1.0, 1.5])[1]
+    for g in (ad.grad(f), ad.jit(ad.grad(f))):
+        np.testing.assert_allclose([g(c) for c in (2.0, 3.0)], [0.5 / np.sqrt(c) for c in (2.0, 3.0)], rtol=1e-7)
+    np.testing.assert_allclose(ad.vmap(ad.grad(f))(np.array([2.0, 3.0])), 0.5 / np.sqrt([2.0, 3.0]), rtol=1e-7)
 
 
 def test_many_numbers_at_once():

@@ -25,16 +25,11 @@ _WHAT = "the root by"
 _STEPS = 3
 
 
-def _first(y: Any) -> Any:
-    """The value of a function that returns its derivative too."""
-    return y[0] if isinstance(y, tuple) else y
-
-
 def _by_number(f: Callable[[Any], Any], root: Any) -> Any:
     """A root with its derivatives: of a number, or of each number by itself."""
     x = root
     for _ in range(_STEPS):
-        y, slope = jvp(lambda t: _first(f(t)), (x,), (anp.ones_like(x),))
+        y, slope = jvp(f, (x,), (anp.ones_like(x),))
         x = x - y / slope
     return with_value(x, root)
 
@@ -44,7 +39,7 @@ def _by_system(f: Callable[[Any], Any], root: Any) -> Any:
     shape, x = anp.shape(root), anp.ravel(root)
 
     def flat(t: Any) -> Any:
-        return anp.ravel(anp.asarray(_first(f(t.reshape(shape)))))
+        return anp.ravel(anp.asarray(f(t.reshape(shape))))
 
     for _ in range(_STEPS):
         x = x - anp.linalg.solve(jacfwd(flat)(x), flat(x))
@@ -54,11 +49,14 @@ def _by_system(f: Callable[[Any], Any], root: Any) -> Any:
 def _solved(name: str, f: Any, given: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """What SciPy finds for plain numbers, whether f computes with traced values, and f with its arguments."""
     args = options.pop("args", ())
-    args = args if isinstance(args, tuple) else (args,)
+    if not isinstance(args, tuple):
+        args = tuple(args) if name in ("newton", "fixed_point") else (args,)  # which take any sequence
     rules = {key: options.pop(key) for key in ("fprime", "fprime2", "jac") if callable(options.get(key))}
     functions = {"f": f, **rules}
     closed = {key: lambda x, rule=rule: rule(x, *args) for key, rule in functions.items()}
     given = tuple(map(plain, given))
+    has_rule = options.get("jac") is True or options.get("fprime") is True  # the function returns its derivative too
+    value = (lambda x: closed["f"](x)[0]) if has_rule else closed["f"]
 
     def solve(of: dict[str, Any], where: Any) -> Any:
         rest = {key: rule for key, rule in of.items() if key != "f"}
@@ -67,10 +65,10 @@ def _solved(name: str, f: Any, given: tuple[Any, ...], options: dict[str, Any]) 
     shape = _argument(name, given)
     found = host.called(solve, closed, shape, (given, options)) if shape is not None and host.is_deferred() else None
     if found is not None:
-        return found, True, closed["f"]
+        return found, True, value
     noted = {key: Noted(rule, _WHAT) for key, rule in closed.items()}
     result = solve(noted, ([number(x, _WHAT) for x in given], {key: number(x, _WHAT) for key, x in options.items()}))
-    return result, noted["f"].traced, closed["f"]
+    return result, noted["f"].traced, value
 
 
 def _argument(name: str, given: tuple[Any, ...]) -> tuple[int, ...] | None:
