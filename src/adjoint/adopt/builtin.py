@@ -197,7 +197,13 @@ Type.__module__ = "builtins"
 
 def _scalar_of(real: Any) -> Any:
     """`np.float64` and its kin: of an array, they give an array."""
-    return replacing(real, lambda x: (x[()] if x.ndim == 0 and is_array(x) else x).astype(real), real)
+
+    def convert(x: Any) -> Any:
+        if class_of(x) in (float, complex):
+            x = np.positive(x)  # a scalar of NumPy for a number of Python
+        return (x[()] if x.ndim == 0 and is_array(x) else x).astype(real)
+
+    return replacing(real, convert, real)
 
 
 def _integer_of(real: Any) -> Any:
