@@ -289,9 +289,6 @@ def _dispatcher() -> Any:
     _kept.append(engine)
     for name, (cls, method) in _METHODS.items():
         setattr(cls, method, _as_method(_native(found[name], method, getattr(cls, method), getattr(cls, method))))
-    flags = ctypes.c_ulong.from_address(id(Quick) + _FLAGS)
-    if flags.value == Quick.__flags__:
-        flags.value |= _VECTORCALL  # as Python 3.12 does by itself
     return found["dispatch"]
 
 
@@ -301,7 +298,6 @@ _METHODS = {
     "instance_check": (_NUMBER, "__instancecheck__"),
     "class_seen": (type(Type), "__call__"),
 }
-_FLAGS, _VECTORCALL = 168, 1 << 11  # of a class: where they are, and whether it is called without a tuple of arguments
 
 
 _new_function = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.py_object, ctypes.c_void_p)(
