@@ -16,6 +16,7 @@ import numpy as np
 
 from ..core.op import Limit, case
 from ..core.types import Value, dtype_of, shape_of
+from . import turning
 from .broadcast import cast, sum_, where
 from .declare import opaque
 from .gaps import Gaps, even, gaps_of, magnitude, splitting
@@ -237,6 +238,7 @@ eigh = opaque(
     limit=Limit(
         lambda y, **_: (splitting(y[0], kind="real"), None),
         lambda g, dg, y, a, *, lower: _eigh_pull(g, dg, y, a, lower, gaps_of(y[0], split="real")),
+        turning.eigh,
     ),
     axes=(),
     cases=[case(_SPD, lower=True), case(_STACK, lower=False), case((1, 1), lower=True), case((0, 0), lower=True)],
@@ -289,6 +291,7 @@ eig = opaque(
     limit=Limit(
         lambda y: (splitting(y[0], kind="any"), None),
         lambda g, dg, y, a: _eig_pull(g, dg, y, a, gaps_of(y[0], split="any")),
+        turning.eig,
     ),
     axes=(),
     cases=[case(_REAL_EIGENVALUES), case(np.array([1.0, 1.2]).reshape(2, 1, 1) * _REAL_EIGENVALUES), case((0, 0))],
@@ -376,6 +379,7 @@ svd = opaque(
     limit=Limit(
         lambda y, **_: (None, splitting(y[1], kind="positive"), None),
         lambda g, dg, y, a, *, full: _svd_pull(g, dg, y, a, full, "positive"),
+        turning.svd,
     ),
     axes=(),
     cases=[

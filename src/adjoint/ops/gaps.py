@@ -41,9 +41,13 @@ def _combined(w: Any, sign: int) -> Any:
 # -- which are equal ---------------------------------------------------------------------------------------------
 
 
+def rounding(w: Any) -> Any:
+    """The error of eigenvalues: those that differ by no more count as equal."""
+    return 8 * np.finfo(w.dtype).eps * np.sum(np.abs(w), axis=-1, keepdims=True)
+
+
 def _negligible(w: Any, *, sign: int) -> Any:
-    size = np.sum(np.abs(w), axis=-1)[..., None, None]
-    return np.abs(_combined(w, sign)) <= 8 * np.finfo(dtype_of(w)).eps * size
+    return np.abs(_combined(w, sign)) <= rounding(w)[..., None]
 
 
 negligible = constant(
@@ -155,6 +159,42 @@ told_apart = constant(
     _told_apart,
     batch=lambda flags, *xs: told_apart(*all_batched(flags, xs)),
     cases=[case(np.array([1.0, 1.0, 2.0]), np.array([1.0, 1.0, 2.0])), case((3,), np.array([1.0, 1.0, 2.0]))],
+    python="def",
+)
+
+
+def _is_noise(g: Any, w: Any, *others: Any, size: float) -> Any:
+    """Whether a cotangent of vectors is no more than the rounding errors of a function of the size given, or of one that has
+    such other derivatives by the eigenvalues w.
+    """
+    for x in others:
+        size = size + _largest(w, 1)[..., None] * _largest(x, x.ndim - w.ndim + 1).reshape(*w.shape[:-1], 1, 1)
+    return _largest(g, 2) <= 64 * g.shape[-2] * np.finfo(g.dtype).eps * size
+
+
+is_noise = constant(
+    "is_noise",
+    _is_noise,
+    batch=lambda flags, *xs, size: is_noise(*all_batched(flags, xs), size=size),
+    cases=[case((2, 2), (2,), (2,), (2, 2), size=1.0), case(np.full((2, 3, 2), 1e-20), (2, 2), size=1.0), case((0, 0), (0,), size=1.0)],
+    python="def",
+)
+
+
+def _agreement(x: Any, y: Any, *given: Any) -> Any:
+    """1 for matrices that differ by no more than errors of what was given, nan for others."""
+    size = np.maximum(_largest(x, 2), _largest(y, 2))
+    for g in given:
+        size = np.maximum(size, _largest(g, g.ndim - x.ndim + 2).reshape(size.shape))
+    same = np.all(np.abs(x - y) <= 8 * _slack(x) * size, (-1, -2), keepdims=True)
+    return np.where(same, 1.0, np.nan).astype(size.dtype)
+
+
+agreement = constant(
+    "agreement",
+    _agreement,
+    batch=lambda flags, *xs: agreement(*all_batched(flags, xs)),
+    cases=[case((2, 2), (2, 2), (2,)), case(np.eye(2), np.eye(2), (2, 3)), case((2, 3, 2), (2, 3, 2))],
     python="def",
 )
 
