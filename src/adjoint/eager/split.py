@@ -10,6 +10,7 @@ their tape: the tape sees values with both; its results leave the tape without.
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -21,8 +22,11 @@ from ..core.errors import user_level, written_on
 from ..core.floating import quiet
 from ..core.op import Constant, Linear, Op, Opaque
 from ..core.types import Shape, Value, dtype_of, ndim_of, shape_of
-from ..ops.broadcast import where
-from ..ops.gaps import agreement, is_noise
+from ..ops.broadcast import sum_, where
+from ..ops.elementwise import add
+from ..ops.gaps import doubt, is_noise
+from ..ops.linalg import column
+from ..ops.matrix import real_part
 from .dual import Dual
 
 
@@ -43,9 +47,12 @@ class Split(Dual):
             case "rate":
                 return zeros if b is None else b
             case "among":
-                return x
+                return x if x is not a else self.wrap(x)
             case _:
                 return Traced(self, zeros, a)
+
+    def wrap(self, x: Value) -> Traced:
+        return Traced(self, x, np.zeros(shape_of(x), dtype_of(x)))
 
     def join(self, x: Value, rate: Value | None) -> Value:
         """A result, and how it changes with ε.
@@ -54,7 +61,7 @@ class Split(Dual):
         """
         if isinstance(x, Traced) and x.by is self:
             return Traced(self, x.value, x.aux * np.nan)
-        return x if rate is None else Traced(self, x, rate)
+        return self.wrap(x) if rate is None else Traced(self, x, rate)
 
 
 class Twice(Trace):
@@ -94,7 +101,7 @@ class Twice(Trace):
             case "second":
                 return b
             case "both":
-                return Traced(self, a, b)
+                return self.wrap(a)
             case "total":
                 return a + b
             case "as_first":
@@ -108,6 +115,9 @@ class Twice(Trace):
         x = unwrap_fresh(x)
         return x, x
 
+    def wrap(self, x: Value) -> Traced:
+        return Traced(self, x, x)
+
     def lift(self, x: Value) -> Value:
         """A value on both sides, as an a + bε."""
         return x if is_in(self, x) else take("both", take("among", x, self.split), self)
@@ -117,10 +127,9 @@ class Twice(Trace):
         return take(("first", "second")[i], x, self) if is_in(self, x) else x
 
     def parts(self, i: int, x: Value | None) -> tuple[Value | None, Value | None]:
-        """The a and the b of a value on one side. What is computed twice counts as an a + bε (see `lift`), even if b is zero."""
-        if x is None or not is_in(self, x):
-            return x, None
-        return take("finite", self.side(i, x), self.split), take("rate", self.side(i, x), self.split)
+        """The a and the b of a value on one side; None if it has none."""
+        side = x if x is None else self.side(i, x)
+        return (take("finite", side, self.split), take("rate", side, self.split)) if is_in(self.split, side) else (side, None)
 
     def join(self, y: Value, z: Value, rate: Value | None) -> Value:
         """A result of a decomposition and of the turned one, and how it changes with ε."""
@@ -172,7 +181,14 @@ PARTS = {
 def take(name: str, x: Value, of: Split | Twice) -> Value:
     """One of `PARTS` of a value; other traces may be above or below."""
     above = isinstance(x, Traced) and x.by.level > of.level
-    return bind(PARTS[name], x, of=of) if above else of.process(PARTS[name], (x,), {"of": of})
+    return bind(PARTS[name], _wrapped(x, of), of=of) if above else of.process(PARTS[name], (x,), {"of": of})
+
+
+def _wrapped(x: Value, of: Split | Twice) -> Traced:
+    """A value that has parts beneath the traces above: an op on it comes to that trace before it comes to those below."""
+    if isinstance(x, Traced) and x.by.level > of.level:
+        return Traced(x.by, _wrapped(x.value, of), x.aux)
+    return x if isinstance(x, Traced) and x.by is of else of.wrap(x)
 
 
 def is_in(trace: Trace, x: Value | None) -> bool:
@@ -230,14 +246,22 @@ def limit(op: Opaque, twice: Twice, others: Any, line: str) -> Any:
             given += [*own, *rates]
             results.append(rule(_settled(own, rates, y, twice.size), rates, y, *saved[1:], **params))
         (x,), (y,) = results
-        result = x * agreement(x, y, *[g for g in given if g is not None])
-        known = [numbers(x) for x in (*given, result)]
+        here = [g for g in given if g is not None]
+        result = x + doubt(x, y, *here) * _total([*here, saved[1]], ndim_of(x))
+        known = [numbers(x) for x in (*given[: 2 * len(gs)], result)]
         was_finite = all(x is None or np.all(np.isfinite(x)) for x in known[:-1])
         if was_finite and known[-1] is not None and np.any(np.isnan(known[-1])):
             _warn(op, written_on.get() or line)
         return (result,)
 
     return pull
+
+
+def _total(given: Sequence[Value], ndim: int) -> Value:
+    """A number for each matrix that depends on all that was given: if it is nan, so are the derivatives by all of that."""
+    columns = [column(x) if ndim_of(x) < ndim else x for x in given]
+    axes = (ndim - 2, ndim - 1)
+    return functools.reduce(add, [real_part(sum_(x, axis=axes, keepdims=True)) for x in columns])
 
 
 def _settled(gs: Sequence[Value | None], rates: Sequence[Value | None], y: Sequence[Value], size: float) -> list[Value | None]:

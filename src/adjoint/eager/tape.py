@@ -215,7 +215,7 @@ class Tape(Trace):
         if self.twice is not None:
             pairs = [(numbers(y), numbers(g)) for y, g in zip(results, cotangents, strict=True)]
             known = [np.max(np.abs(y)) * np.max(np.abs(g)) for y, g in pairs if y is not None and g is not None and np.size(y)]
-            self.twice.size = float(sum(known))
+            self.twice.size = float(sum(size for size in known if np.isfinite(size)))
 
     def spread(self, node: Outputs, y: Sequence[Value], values: list[Any], rate: Sequence[Value | None]) -> tuple[Any, ...]:
         """The results of a decomposition with repeated eigenvalues, separated by ε, on LAPACK's vectors and on turned ones."""

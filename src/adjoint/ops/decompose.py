@@ -20,7 +20,7 @@ from . import turning
 from .broadcast import cast, sum_, where
 from .declare import opaque
 from .gaps import Gaps, even, gaps_of, magnitude, splitting
-from .linalg import row, swap
+from .linalg import column, row, swap
 from .matrix import (
     as_diagonal,
     columns,
@@ -203,7 +203,7 @@ qr = opaque(
 def _eigh_jvp(ts: Any, y: Any, a: Value, *, lower: bool) -> Any:
     w, v = y
     p = dagger(v) @ hermitian_tangent(ts[0], a, lower) @ v
-    return real_part(diagonal_of(p)), v @ _off_diagonal(gaps_of(w).divide(_off_diagonal(p), p))
+    return real_part(diagonal_of(p)), v @ _off_diagonal(gaps_of(w).divide(_off_diagonal(p), _sizes(p)))
 
 
 def _off_diagonal(x: Value) -> Value:
@@ -211,9 +211,10 @@ def _off_diagonal(x: Value) -> Value:
     return where(np.eye(n, dtype=bool), 0.0, x)
 
 
-def _sizes(v: Value, g: Value) -> Value:
-    """The sizes of the terms of vᵀ g, which may cancel."""
-    return swap(magnitude(v)) @ magnitude(g)
+def _sizes(g: Value) -> Value:
+    """The sizes of two columns together, for all pairs: products with them may cancel."""
+    sizes = sum_(magnitude(g), axis=(len(shape_of(g)) - 2,), keepdims=False)
+    return row(sizes) + column(sizes)
 
 
 def _eigh_pull(g: Any, dg: Any, y: Any, a: Value, lower: bool, gaps: Gaps) -> Any:
@@ -225,8 +226,8 @@ def _eigh_pull(g: Any, dg: Any, y: Any, a: Value, lower: bool, gaps: Gaps) -> An
     turned = [
         None if x is None else _off_diagonal(x - dagger(x)) * 0.5 for x in (by_v, None if dg[1] is None else swap(v) @ dg[1])
     ]
-    gp = _off_diagonal(gaps.divide(turned[0], _sizes(v, gv), turned[1]))
-    inner = conjugate(v) @ (gp if gw is None else gp + as_diagonal(gw)) @ swap(v)
+    gp = _off_diagonal(gaps.divide(turned[0], _sizes(gv), turned[1]))
+    inner = conjugate(v) @ (gp if gw is None else gp + as_diagonal(gaps.cotangent(gw, w))) @ swap(v)
     return (hermitian_cotangent(inner, a, lower),)
 
 
@@ -259,7 +260,7 @@ def _eig(a: Any) -> Any:
 def _eig_jvp(ts: Any, y: Any, a: Value) -> Any:
     w, v = y
     p = solve(v, ts[0] @ v)
-    z = v @ _off_diagonal(gaps_of(w).divide(_off_diagonal(p), p))
+    z = v @ _off_diagonal(gaps_of(w).divide(_off_diagonal(p), _sizes(p)))
     along = sum_(conjugate(v) * z, axis=(len(shape_of(v)) - 2,), keepdims=True)
     return diagonal_of(p), z - v * along
 
@@ -270,8 +271,8 @@ def _eig_pull(g: Any, dg: Any, y: Any, a: Value, gaps: Gaps) -> Any:
         gp = as_diagonal(even(gw, w))
     else:
         by_v, rate = (None if x is None else _off_diagonal(swap(v) @ _across(x, v)) for x in (gv, dg[1]))
-        gp = _off_diagonal(gaps.divide(by_v, _sizes(v, gv), rate))
-        gp = gp if gw is None else gp + as_diagonal(gw)
+        gp = _off_diagonal(gaps.divide(by_v, _sizes(gv), rate))
+        gp = gp if gw is None else gp + as_diagonal(gaps.cotangent(gw, w))
     inner = solve(swap(v), gp @ swap(v))
     return (inner if dtype_of(a).kind == "c" else cast(inner, dtype=dtype_of(a)),)
 
@@ -314,7 +315,8 @@ def _svd_jvp(ts: Any, y: Any, a: Value, *, full: bool) -> Any:
     tv = t @ v1
     p = dagger(u1) @ tv
     ph = dagger(p)
-    plus, minus = _off_diagonal(gaps.divide(_off_diagonal(p + ph) * 0.5, p)), sums.divide((p - ph) * 0.5, p)
+    sizes = _sizes(p) + _sizes(ph)
+    plus, minus = _off_diagonal(gaps.divide(_off_diagonal(p + ph) * 0.5, sizes)), sums.divide((p - ph) * 0.5, sizes)
     du, dv = u1 @ (plus + minus), v1 @ (plus - minus)
     if m > k:
         du = du + _over_each(sums, tv - u1 @ p, tv)
@@ -351,11 +353,11 @@ def _svd_pull(g: Any, dg: Any, y: Any, a: Value, full: bool, split: str) -> Any:
         return ((conjugate(u1) * row(even(gs, s))) @ vt,)
     gaps, sums = gaps_of(s, split=split), gaps_of(s, +1, split=split)
     (by_u, by_v), (rate_u, rate_v) = ((0.0 if cu is None else swap(u1) @ cu, 0.0 if cv is None else vt @ cv) for cu, cv in pairs)
-    terms = (0.0 if gu is None else _sizes(u1, gu)) + (0.0 if gv is None else _sizes(swap(vh1), gv))
+    terms = (0.0 if gu is None else _sizes(gu)) + (0.0 if gv is None else _sizes(gv))
     gp = _off_diagonal(gaps.divide(_turn(by_u + by_v), terms, _turn(rate_u + rate_v)))
     gp = gp + sums.divide(_turn(by_u - by_v), terms, _turn(rate_u - rate_v))
     if gs is not None:
-        gp = gp + as_diagonal(gs)
+        gp = gp + as_diagonal(gaps.cotangent(gs, s, m != n or dtype_of(a).kind == "c"))
     result = conjugate(u1) @ gp @ vt
     if m > k and gu is not None:
         rate = None if dgu is None else dgu - conjugate(u1) @ rate_u

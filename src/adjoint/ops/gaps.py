@@ -163,6 +163,22 @@ told_apart = constant(
 )
 
 
+def _undecided(g: Any, w: Any, *, zeros: bool) -> Any:
+    alike = _negligible(w, sign=-1) & ~np.eye(w.shape[-1], dtype=bool)
+    if zeros:
+        alike = alike | (2 * np.abs(w) <= rounding(w))[..., None]
+    return np.any(alike, -1) & (g != 0)
+
+
+undecided = constant(
+    "undecided",
+    _undecided,
+    batch=lambda flags, *xs, zeros: undecided(*all_batched(flags, xs), zeros=zeros),
+    cases=[case((3,), np.array([1.0, 1.0, 2.0]), zeros=False), case((2, 2), np.array([[2.0, 0.0], [1.0, 1.0]]), zeros=True)],
+    python="def",
+)
+
+
 def _is_noise(g: Any, w: Any, *others: Any, size: float) -> Any:
     """Whether a cotangent of vectors is no more than the rounding errors of a function of the size given, or of one that has
     such other derivatives by the eigenvalues w.
@@ -176,24 +192,28 @@ is_noise = constant(
     "is_noise",
     _is_noise,
     batch=lambda flags, *xs, size: is_noise(*all_batched(flags, xs), size=size),
-    cases=[case((2, 2), (2,), (2,), (2, 2), size=1.0), case(np.full((2, 3, 2), 1e-20), (2, 2), size=1.0), case((0, 0), (0,), size=1.0)],
+    cases=[
+        case((2, 2), (2,), (2,), (2, 2), size=1.0),
+        case(np.full((2, 3, 2), 1e-20), (2, 2), size=1.0),
+        case((0, 0), (0,), size=1.0),
+    ],
     python="def",
 )
 
 
-def _agreement(x: Any, y: Any, *given: Any) -> Any:
-    """1 for matrices that differ by no more than errors of what was given, nan for others."""
+def _doubt(x: Any, y: Any, *given: Any) -> Any:
+    """0 for matrices that differ by no more than errors of what was given, nan for others."""
     size = np.maximum(_largest(x, 2), _largest(y, 2))
     for g in given:
         size = np.maximum(size, _largest(g, g.ndim - x.ndim + 2).reshape(size.shape))
     same = np.all(np.abs(x - y) <= 8 * _slack(x) * size, (-1, -2), keepdims=True)
-    return np.where(same, 1.0, np.nan).astype(size.dtype)
+    return np.where(same, 0.0, np.nan).astype(size.dtype)
 
 
-agreement = constant(
-    "agreement",
-    _agreement,
-    batch=lambda flags, *xs: agreement(*all_batched(flags, xs)),
+doubt = constant(
+    "doubt",
+    _doubt,
+    batch=lambda flags, *xs: doubt(*all_batched(flags, xs)),
     cases=[case((2, 2), (2, 2), (2,)), case(np.eye(2), np.eye(2), (2, 3)), case((2, 3, 2), (2, 3, 2))],
     python="def",
 )
@@ -234,6 +254,12 @@ class Gaps(NamedTuple):
         rate = 0.0 * above if by_epsilon is None else by_epsilon
         limit = self.one * (rate / where(is_split, self.split, 1.0))
         return where(logical_and(is_split, cancelled(above, terms)), limit, quotient)
+
+    def cotangent(self, g: Value, w: Value, zeros: bool = False) -> Value:
+        """The cotangents of eigenvalues, next to those of vectors. Of equal ones they belong together, so that without a limit
+        the result is nan. With `zeros`, that of a zero does as well.
+        """
+        return where(undecided(g, w, zeros=zeros), np.nan * g, g) if self.split is None else g
 
 
 def gaps_of(w: Value, sign: int = -1, split: str = "") -> Gaps:
