@@ -151,7 +151,8 @@ class _Regular(NamedTuple):
         return where(self.singular, np.eye(shape_of(a)[-1], dtype=dtype_of(a)), a)
 
     def checked(self, y: Value) -> Value:
-        return where(self.singular, np.nan * y, y)
+        factor = where(self.singular, np.nan, 1.0)
+        return y * cast(factor, dtype=np.finfo(dtype_of(y)).dtype)
 
 
 def _log_slope(a: Value, e: Value) -> Value:
@@ -198,15 +199,15 @@ _power = Lazy("scipy.linalg", "fractional_matrix_power")
 
 
 def _power_of_each(a: Any, t: Any) -> Any:
-    return _each(lambda a, t: _estimating(_power, a, t[0, 0]), a, np.asarray(t)[..., None, None])
+    return _each(lambda a, t: _estimating(_power, a, t[0, 0]), a, t)
 
 
-def _logarithm(a: Value, t: Value) -> tuple[Value, Value, Value, _Regular]:
-    """a, t as a matrix of one element, and log a, in double precision."""
+def _logarithm(a: Value) -> tuple[Value, Value, _Regular]:
+    """a and log a, in double precision."""
     wide = cast(a, dtype=np.result_type(dtype_of(a), np.float64))
     regular = _Regular.part(wide)
     wide = regular.of(wide)
-    return wide, reshape(t, shape=(*shape_of(t), 1, 1)), logm(wide), regular
+    return wide, logm(wide), regular
 
 
 def _like(x: Value, y: Value) -> Value:
@@ -214,17 +215,17 @@ def _like(x: Value, y: Value) -> Value:
 
 
 def _power_jvp(ts: Any, y: Value, a: Value, t: Value) -> Value:
-    wide, exponent, log, regular = _logarithm(a, t)
-    parts = [] if ts[0] is None else [expm_slope(exponent * log, exponent * _log_slope(wide, ts[0]))]
+    wide, log, regular = _logarithm(a)
+    parts = [] if ts[0] is None else [expm_slope(t * log, t * _log_slope(wide, ts[0]))]
     if ts[1] is not None:
-        parts.append(reshape(ts[1], shape=(*shape_of(t), 1, 1)) * (log @ y))
+        parts.append(ts[1] * (log @ y))
     return _like(regular.checked(parts[0] if len(parts) == 1 else parts[0] + parts[1]), y)
 
 
 def _power_vjp(g: Value, y: Value, a: Value, t: Value) -> Any:
-    wide, exponent, log, regular = _logarithm(a, t)
-    by_a = _log_slope(swap(wide), exponent * expm_slope(swap(exponent * log), g))
-    by_t = sum_(g * regular.checked(log @ y), axis=(ndim_of(y) - 2, ndim_of(y) - 1), keepdims=False)
+    wide, log, regular = _logarithm(a)
+    by_a = _log_slope(swap(wide), t * expm_slope(swap(t * log), g))
+    by_t = sum_(g * regular.checked(log @ y), axis=(ndim_of(y) - 2, ndim_of(y) - 1), keepdims=True)
     by_a = regular.checked(by_a)
     return by_a if is_complex(a) else real_part(by_a), real_part(by_t)
 
@@ -235,8 +236,8 @@ fractional_power = opaque(
     jvp=_power_jvp,
     vjp=_power_vjp,
     axes=(),
-    cases=[case(_A, np.float64(0.3)), case(_STACK, np.array([0.3, -1.4])), case(np.array([[2.0]]), np.float64(0.5))],
-    doc="A matrix to any power, the principal one.",
+    cases=[case(_A, np.array([[0.3]])), case(_STACK, np.array([[[0.3]], [[-1.4]]])), case(np.array([[2.0]]), np.array([[0.5]]))],
+    doc="A matrix to any power, the principal one. The exponent is a matrix of one element.",
     may_fail=True,
     typed_by_value=True,
 )
