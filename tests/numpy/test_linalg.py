@@ -146,6 +146,23 @@ def test_a_singular_matrix_left_out_of_a_stack():
     np.testing.assert_allclose(ad.grad(f)(stack), [np.zeros((2, 2)), np.eye(2) / 2])
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64, np.complex128])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_determinant_of_a_matrix_that_is_not_finite(bad, dtype):
+    """No derivative raises where NumPy's determinant does not; the other matrices of a stack are not touched."""
+    stack = np.stack([2 * np.eye(3), np.eye(3)]).astype(dtype)
+    stack[1, 0, 1] = bad
+    f = lambda a: np.sum(np.real(np.linalg.det(a)))
+    again = lambda a, i=0: ad.fori_loop(0, 2, lambda i, a: a * np.linalg.det(a)[:, None, None], a)
+    for transform in (ad.grad, lambda f: ad.jit(ad.grad(f)), lambda f: ad.grad(lambda a: np.sum(np.real(ad.grad(f)(a))))):
+        for g in (f, lambda a: np.sum(np.real(again(a)))):
+            found = transform(g)(stack)
+            assert found.dtype == dtype
+            assert np.isfinite(found[0]).all()
+            assert not np.isfinite(found[1, 2, 2])
+
+
 def test_determinant_third_derivative(rng):
     check(lambda a: ad.grad(np.linalg.det)(a), regular(rng, (3, 3)))
 
