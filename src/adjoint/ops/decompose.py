@@ -19,7 +19,8 @@ from ..core.types import Value, dtype_of, shape_of
 from . import turning
 from .broadcast import cast, sum_, where
 from .declare import opaque
-from .gaps import Gaps, even, gaps_of, magnitude, splitting
+from .elementwise import less, logical_not
+from .gaps import Gaps, even, gaps_of, magnitude, negligible, splitting
 from .linalg import column, row, swap
 from .matrix import (
     as_diagonal,
@@ -36,8 +37,10 @@ from .matrix import (
     triangle,
     weights,
 )
+from .reduce import any_, max_
+from .regular import Regular, regular
 from .shape import concatenate
-from .solve import solve, triangular_solve
+from .solve import inv, solve, triangular_solve
 
 _SPD = np.array([[2.0, 9.0, 9.0], [0.4, 1.5, 9.0], [-0.3, 0.2, 1.0]])  # only one triangle is read
 _STACK = np.array([1.0, 1.3]).reshape(2, 1, 1) * _SPD
@@ -148,23 +151,38 @@ def _antihermitian_transpose(g: Value) -> Value:
     return triangle(shape_of(g)[-1], True, g, diagonal=0.5) * (g - dagger(g))
 
 
+def _independent(r: Value) -> Regular:
+    """Of a triangular factor: with columns that depend on each other, the vectors of q that go with them are not determined."""
+    if not shape_of(r)[-1]:
+        return Regular(np.zeros((*shape_of(r)[:-2], 1, 1), bool))
+    sizes = magnitude(diagonal_of(r))
+    axis = (len(shape_of(sizes)) - 1,)
+    allowed = max_(sizes, axis=axis, keepdims=True) * (16 * shape_of(r)[-1] * np.finfo(dtype_of(r)).eps)
+    lost = any_(logical_not(less(allowed, sizes)), axis=axis, keepdims=True)
+    return regular(column(lost), "qr of a matrix whose columns are not independent has no derivative")
+
+
 def _qr_jvp(ts: Any, y: Any, a: Value, *, complete: bool) -> Any:
     q, r = y
     n = shape_of(a)[-1]
     q1, r1 = columns(q, 0, n), rows(r, 0, n)
+    only = _independent(r1)
+    r1 = only.of(r1)
     b = swap(triangular_solve(r1, swap(ts[0]), lower=False, transposed=True))  # da r⁻¹
     c = dagger(q1) @ b
     e = c - _antihermitian(c)
     dr = e @ r1
     if shape_of(r)[-2] > n:
         dr = concatenate(dr, np.zeros(shape_of(rows(r, n, shape_of(r)[-2])), dtype_of(r)), axis=len(shape_of(r)) - 2)
-    return complete_tangent(q, n, b - q1 @ e), dr
+    return only.checked(complete_tangent(q, n, b - q1 @ e)), only.checked(dr)
 
 
 def _qr_vjp(g: Any, y: Any, a: Value, *, complete: bool) -> Any:
     q, r = y
     n = shape_of(r)[-1]
     q1, r1 = columns(q, 0, n), rows(r, 0, n)
+    only = _independent(r1)
+    r1 = only.of(r1)
     gq = complete_cotangent(q, n, g[0])
     ge = None if g[1] is None else rows(g[1], 0, n) @ swap(r1)
     if gq is not None:
@@ -173,7 +191,7 @@ def _qr_vjp(g: Any, y: Any, a: Value, *, complete: bool) -> Any:
     gb = conjugate(q1) @ (ge - _antihermitian_transpose(ge))
     if gq is not None:
         gb = gb + gq
-    return (swap(triangular_solve(r1, swap(gb), lower=False, transposed=False)),)
+    return (only.checked(swap(triangular_solve(r1, swap(gb), lower=False, transposed=False))),)
 
 
 qr = opaque(
@@ -257,23 +275,37 @@ def _eig(a: Any) -> Any:
     return w.astype(dtype, copy=False), v.astype(dtype, copy=False)
 
 
+def _diagonalisable(v: Value) -> Regular:
+    """Of the vectors: a matrix has a derivative of its eigenvalues, and of functions by them, only if they are independent."""
+    axes = (len(shape_of(v)) - 2, len(shape_of(v)) - 1)
+    if not shape_of(v)[-1]:
+        return Regular(np.zeros((*shape_of(v)[:-2], 1, 1), bool))
+    sizes = max_(magnitude(inv(v, strict=False)), axis=axes, keepdims=True)  # the vectors have length one
+    few = logical_not(less(sizes, float(np.finfo(dtype_of(v)).eps ** -0.5)))
+    return regular(few, "eig of a matrix whose eigenvectors are not independent has no derivative")
+
+
 def _eig_jvp(ts: Any, y: Any, a: Value) -> Any:
     w, v = y
+    only = _diagonalisable(v)
+    v = only.of(v)
     p = solve(v, ts[0] @ v)
     z = v @ _off_diagonal(gaps_of(w).divide(_off_diagonal(p), _sizes(p)))
     along = sum_(conjugate(v) * z, axis=(len(shape_of(v)) - 2,), keepdims=True)
-    return diagonal_of(p), z - v * along
+    return diagonal_of(only.checked(p)), only.checked(z - v * along)
 
 
 def _eig_pull(g: Any, dg: Any, y: Any, a: Value, gaps: Gaps) -> Any:
     (w, v), (gw, gv) = y, g
+    only = _diagonalisable(v)
+    v = only.of(v)
     if gv is None:
         gp = as_diagonal(even(gw, w))
     else:
         by_v, rate = (None if x is None else _off_diagonal(swap(v) @ _across(x, v)) for x in (gv, dg[1]))
         gp = _off_diagonal(gaps.divide(by_v, _sizes(gv), rate))
         gp = gp if gw is None else gp + as_diagonal(gaps.cotangent(gw, w))
-    inner = solve(swap(v), gp @ swap(v))
+    inner = only.checked(solve(swap(v), gp @ swap(v)))
     return (inner if dtype_of(a).kind == "c" else cast(inner, dtype=dtype_of(a)),)
 
 
@@ -350,7 +382,8 @@ def _svd_pull(g: Any, dg: Any, y: Any, a: Value, full: bool, split: str) -> Any:
         pairs.append((complete_cotangent(u, k, gu), complete_cotangent(dagger(vh), k, gv)) if full else (gu, gv))
     (gu, gv), (dgu, dgv) = pairs
     if gu is None and gv is None:
-        return ((conjugate(u1) * row(even(gs, s))) @ vt,)
+        smooth = where(diagonal_of(negligible(s, sign=+1)), 0.0, even(gs, s))  # at 0 a singular value has a kink, as abs has
+        return ((conjugate(u1) * row(smooth)) @ vt,)
     gaps, sums = gaps_of(s, split=split), gaps_of(s, +1, split=split)
     (by_u, by_v), (rate_u, rate_v) = ((0.0 if cu is None else swap(u1) @ cu, 0.0 if cv is None else vt @ cv) for cu, cv in pairs)
     terms = (0.0 if gu is None else _sizes(gu)) + (0.0 if gv is None else _sizes(gv))

@@ -9,14 +9,11 @@ G ↦ L(Aᵀ, G). L itself is a block of the function of a larger matrix:
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from ..core.bind import numbers
-from ..core.errors import user_level
 from ..core.op import case
 from ..core.types import Value, dtype_of, ndim_of, shape_of
 from .broadcast import broadcast_to, cast, reshape, sum_, where
@@ -29,6 +26,7 @@ from .linalg import swap
 from .matrix import columns, is_complex, real_part, rows, triangle
 from .pseudo import rank
 from .reduce import argsort, max_
+from .regular import Regular, regular
 from .shape import concatenate
 from .solve import triangular_solve
 
@@ -125,44 +123,22 @@ expm_slope = opaque(
 _logm = Lazy("scipy.linalg", "logm")
 
 
-class _Regular(NamedTuple):
-    """Which matrices of a stack are singular: their logarithms and roots have no derivative. Rules compute with the identity
-    instead, and give nan.
-    """
-
-    singular: Value
-
-    @classmethod
-    def part(cls, a: Value) -> _Regular:
-        lead, n = shape_of(a)[:-2], shape_of(a)[-1]
-        if not n:
-            return cls(np.zeros((*lead, 1, 1), bool))
-        singular = reshape(less(rank(a, tol=None, rtol=None, hermitian=False), n), shape=(*lead, 1, 1))
-        known = numbers(singular)
-        if known is not None and np.any(known):
-            warnings.warn(
-                "the logarithm, the roots and the fractional powers of a singular matrix have no derivative; the result is nan",
-                RuntimeWarning,
-                stacklevel=user_level(),
-            )
-        return cls(singular)
-
-    def of(self, a: Value) -> Value:
-        return where(self.singular, np.eye(shape_of(a)[-1], dtype=dtype_of(a)), a)
-
-    def checked(self, y: Value) -> Value:
-        factor = where(self.singular, np.nan, 1.0)
-        return y * cast(factor, dtype=np.finfo(dtype_of(y)).dtype)
+def _regular(a: Value) -> Regular:
+    lead, n = shape_of(a)[:-2], shape_of(a)[-1]
+    if not n:
+        return Regular(np.zeros((*lead, 1, 1), bool))
+    singular = reshape(less(rank(a, tol=None, rtol=None, hermitian=False), n), shape=(*lead, 1, 1))
+    return regular(singular, "the logarithm, the roots and the fractional powers of a singular matrix have no derivative")
 
 
 def _log_slope(a: Value, e: Value) -> Value:
     """L(a, e). It is linear in e, which is scaled to the size of a."""
     a, e = _same_shape(a, e)
-    regular = _Regular.part(a)
-    a = regular.of(a)
+    only = _regular(a)
+    a = only.of(a)
     ratio = _size(e) / _size(a)
     ratio = where(equal(ratio, 0.0), 1.0, ratio)
-    return regular.checked(ratio * _upper_right(logm(_corner(a, e / ratio, a))))
+    return only.checked(ratio * _upper_right(logm(_corner(a, e / ratio, a))))
 
 
 def _size(x: Value) -> Value:
@@ -202,12 +178,12 @@ def _power_of_each(a: Any, t: Any) -> Any:
     return _each(lambda a, t: _estimating(_power, a, t[0, 0]), a, t)
 
 
-def _logarithm(a: Value) -> tuple[Value, Value, _Regular]:
+def _logarithm(a: Value) -> tuple[Value, Value, Regular]:
     """a and log a, in double precision."""
     wide = cast(a, dtype=np.result_type(dtype_of(a), np.float64))
-    regular = _Regular.part(wide)
-    wide = regular.of(wide)
-    return wide, logm(wide), regular
+    only = _regular(wide)
+    wide = only.of(wide)
+    return wide, logm(wide), only
 
 
 def _like(x: Value, y: Value) -> Value:
@@ -215,18 +191,18 @@ def _like(x: Value, y: Value) -> Value:
 
 
 def _power_jvp(ts: Any, y: Value, a: Value, t: Value) -> Value:
-    wide, log, regular = _logarithm(a)
+    wide, log, only = _logarithm(a)
     parts = [] if ts[0] is None else [expm_slope(t * log, t * _log_slope(wide, ts[0]))]
     if ts[1] is not None:
         parts.append(ts[1] * (log @ y))
-    return _like(regular.checked(parts[0] if len(parts) == 1 else parts[0] + parts[1]), y)
+    return _like(only.checked(parts[0] if len(parts) == 1 else parts[0] + parts[1]), y)
 
 
 def _power_vjp(g: Value, y: Value, a: Value, t: Value) -> Any:
-    wide, log, regular = _logarithm(a)
+    wide, log, only = _logarithm(a)
     by_a = _log_slope(swap(wide), t * expm_slope(swap(t * log), g))
-    by_t = sum_(g * regular.checked(log @ y), axis=(ndim_of(y) - 2, ndim_of(y) - 1), keepdims=True)
-    by_a = regular.checked(by_a)
+    by_t = sum_(g * only.checked(log @ y), axis=(ndim_of(y) - 2, ndim_of(y) - 1), keepdims=True)
+    by_a = only.checked(by_a)
     return by_a if is_complex(a) else real_part(by_a), real_part(by_t)
 
 
@@ -273,9 +249,9 @@ sylvester = opaque(
 
 
 def _root_slope(y: Value, a: Value, e: Value) -> Value:
-    regular = _Regular.part(a)
-    y = regular.of(y)
-    return regular.checked(sylvester(y, y, e))
+    only = _regular(a)
+    y = only.of(y)
+    return only.checked(sylvester(y, y, e))
 
 
 _sqrtm = Lazy("scipy.linalg", "sqrtm")
