@@ -92,14 +92,18 @@ class Recording:
         if all(end is None for end in self.ends):
             warn_if_rounded(tape, f)
 
+    def seeds(self, cotangents: Sequence[Value]) -> list[tuple[Node, Value]]:
+        self.tape.measure(self.outputs, cotangents)
+        return [(node, g) for node, g in zip(self.ends, cotangents, strict=True) if node is not None]
+
     def pull(self, cotangents: Sequence[Value]) -> list[Value | None]:
         """Cotangents of the inputs. The nodes stay, for another pull."""
-        seeds = [(node, g) for node, g in zip(self.ends, cotangents, strict=True) if node is not None]
+        seeds = self.seeds(cotangents)
         return list(map(self.tape.drop, backward(seeds, self.nodes, simple=self.simple, traced=True)))
 
     def pull_once(self, cotangents: Sequence[Value]) -> list[Value | None]:
         """As `pull`, freeing the recording on the way."""
-        seeds = [(node, g) for node, g in zip(self.ends, cotangents, strict=True) if node is not None]
+        seeds = self.seeds(cotangents)
         self.ends = []
         return list(map(self.tape.drop, backward(seeds, self.nodes, simple=self.simple, traced=True)))
 
