@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..core.op import case
-from ..core.types import Value, dtype_of
+from ..core.types import Value, dtype_of, shape_of
 from .declare import constant, opaque
 from .decompose import svd
 from .linalg import column, swap
@@ -68,11 +68,13 @@ stein = opaque(
     may_fail=True,
 )
 
-_COARSE = 1 << 12  # units of rounding: singular values below a smaller cutoff are zero but for rounding
+#: Units of rounding: singular values below a smaller cutoff are zero but for rounding. So are they below NumPy's usual cutoff,
+#: which is the longer side of the matrix.
+_COARSE = 1 << 12
 
 
 def _is_coarse(a: Value, rcond: float) -> bool:
-    return rcond > _COARSE * float(np.finfo(dtype_of(a)).eps)
+    return rcond > max(_COARSE, *shape_of(a)[-2:]) * float(np.finfo(dtype_of(a)).eps)
 
 
 def _pinv_jvp(ts: Any, p: Value, a: Value, *, rcond: float) -> Value:

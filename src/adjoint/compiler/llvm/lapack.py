@@ -326,8 +326,8 @@ def _blocks(n: int, forward: bool) -> list[tuple[int, int, tuple[int, int] | Non
 def _eigen(c: Matrix, a: str, values: str, work: str, whole: str) -> str:
     n = c.side()
     sizes = [c.number(v.buffer.size) for v in c.step.work]
-    uplo = c.letter(c.options["triangle"])
-    return c.lapack("syevd", c.letter("V"), uplo, c.number(n), a, c.number(n), values, work, sizes[0], whole, sizes[1])
+    job, uplo = (c.letter(letter) for letter in ("V" if c.options["vectors"] else "N", c.options["triangle"]))
+    return c.lapack("syevd", job, uplo, c.number(n), a, c.number(n), values, work, sizes[0], whole, sizes[1])
 
 
 def _reflectors(c: Matrix, a: str, tau: str, work: str) -> str:
@@ -342,12 +342,12 @@ def _orthogonal(c: Matrix, tau: str, q: str, work: str) -> str:
     return c.lapack("orgqr", c.number(m), c.number(n), c.number(k), q, c.number(m), tau, work, size)
 
 
-def _singular(c: Matrix, a: str, u: str, s: str, vh: str, work: str, whole: str) -> str:
+def _singular(c: Matrix, a: str, s: str, *rest: str) -> str:
+    *vectors, work, whole = rest
+    u, vh = vectors or (a, a)  # those that are not wanted are not written
     m, n = c.step.inout[0].shape[-2:]
-    rows = c.step.outs[2].shape[-2]
-    job = c.letter("A" if c.options["full"] else "S")
-    sizes = [c.number(x) for x in (m, n, m, m, rows)]
-    size = c.number(c.step.work[0].buffer.size)
+    sizes = [c.number(x) for x in (m, n, m, m, c.step.outs[2].shape[-2] if vectors else n)]
+    size, job = c.number(c.step.work[0].buffer.size), c.letter(c.options["job"])
     return c.lapack("gesdd", job, sizes[0], sizes[1], a, sizes[2], s, u, sizes[3], vh, sizes[4], work, size, whole)
 
 

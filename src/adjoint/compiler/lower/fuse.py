@@ -8,6 +8,7 @@ it in memory.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -120,6 +121,15 @@ class Lowering(Workspace):
         number = self.fresh_number(type_)
         self.equation(Equation(OPS[name], inputs, params, (number,), (type_,), self.line))
         return number
+
+    @functools.cached_property
+    def numbers_read(self) -> set[Operand]:
+        """The values that an equation of the graph reads, and its results."""
+        read = {o for equation in self.graph.equations for o in equation.inputs if not isinstance(o, Literal)}
+        return read.union(o for o in self.graph.outputs if not isinstance(o, Literal))
+
+    def is_read(self, number: int) -> bool:
+        return number < 0 or number in self.numbers_read  # an equation that a rule emits is read by it
 
     def fresh_number(self, t: Type) -> int:
         number = -1 - len(self.types)  # distinct from the graph's numbers
