@@ -114,6 +114,7 @@ class Matrix:
         self.dtype = next(v.dtype for v in (*step.writes(), *step.reads()) if v.dtype.kind == "f")
         self.kind = REGISTER[self.dtype]
         self.attributes = ""  # of the function
+        self.writes_out = False  # loops of a known number of iterations
 
     def define(self) -> str:
         """The text of the function, with a placeholder for its name."""
@@ -155,9 +156,20 @@ class Matrix:
         return self.code.let(f"icmp ne i32 {self.code.let(f'load i32, ptr {info}')}, 0")
 
     def span(self, start: str, stop: str, body: Callable[[str], None]) -> None:
-        """A loop from one number to another."""
+        """A loop from one number to another, or its iterations one after the other, where loops are written out."""
+        if self.writes_out and start.isdigit() and stop.isdigit():
+            for index in range(int(start), int(stop)):
+                body(str(index))
+            return
         with self.code.iterations(start, stop) as index:
             body(index)
+
+    def less(self, last: int, index: str) -> str:
+        """last - index, which is a number where the index is one."""
+        return str(last - int(index)) if index.isdigit() else self.code.let(f"sub nsw i64 {last}, {index}")
+
+    def next(self, index: str) -> str:
+        return str(int(index) + 1) if index.isdigit() else self.code.let(f"add nuw nsw i64 {index}, 1")
 
     def when(self, condition: str, body: Callable[[], None]) -> None:
         with self.code.when(condition):
