@@ -47,7 +47,7 @@ def convolve(low: Lowering, equation: Equation) -> bool:
             return False
         a, v, types = v, a, types[::-1]
     n, m = (t.shape[-1] for t in types)
-    if mode == "full" and len(result.shape) == 1 and result.dtype.kind == "f" and _LONG <= m and n < 4 * m:
+    if mode == "full" and len(result.shape) == 1 and result.dtype.kind == "f" and m >= _LONG and n < 4 * m:
         return False
     inside = None
     if mode == "full" and m > 1:
