@@ -318,10 +318,10 @@ def unique(
         axis = None
     if axis is None:
         flat, values = ravel(a), sorts.sort(ravel(a), 0)
-        differ = ops.not_equal(read(values, slice(1, None)), read(values, slice(0, -1)))
+        differ: Any = ops.not_equal(read(values, slice(1, None)), read(values, slice(0, -1)))
         if equal_nan and dtype_of(a).kind in "fc":
             differ = ops.logical_and(differ, ops.logical_not(ops.isnan(read(values, slice(0, -1)))))
-        order = sorts.argsort(flat, axis=0, kind="stable") if return_index or return_inverse else None
+        order = reductions.argsort(flat, axis=0, kind="stable") if return_index or return_inverse else None
     else:
         flat = shapes.moveaxis(a, canonical_axis(axis, ndim_of(a)), 0)
         flat = reshape(flat, (shape_of(flat)[0], math.prod(shape_of(flat)[1:])))
@@ -329,7 +329,8 @@ def unique(
         rows = take(flat, order, 0)
         differ = reductions.any_(ops.not_equal(read(rows, slice(1, None)), read(rows, slice(0, -1))), axis=(1,), keepdims=False)
     n = shape_of(flat)[0]
-    starts = _starts(differ, n)
+    ranks = concatenate([np.zeros(min(n, 1), np.intp), np.cumsum(differ)])
+    starts = _starts(ranks, n)
     counts = ops.sub(concatenate([read(starts, slice(1, None)), np.full(min(n, 1), n)]), starts)
     if axis is not None:
         values = take(a, take(order, starts), axis)
@@ -341,7 +342,6 @@ def unique(
             values = indexing.gather(values, np.argsort(place), axis=0)
     extra: list[Any] = [take(order, starts)] if return_index else []
     if return_inverse:
-        ranks = concatenate([np.zeros(min(n, 1), np.intp), np.cumsum(differ)])
         inverse = indexing.write(np.zeros(n, np.intp), order, ranks)
         extra.append(reshape(inverse, shape_of(a)) if axis is None else inverse)
     if return_counts:
@@ -349,14 +349,10 @@ def unique(
     return (values, *extra) if extra else values
 
 
-def _starts(differ: Value, n: int) -> Value:
-    """Where the runs of equal elements begin, among n of which each but the first does or does not differ from the last."""
-    if not isinstance(differ, Traced):
-        return np.flatnonzero(np.append(True, differ))[:n]
-    number = int(primal(np.sum(differ))) + 1 if n else 0
-    if number == n:
-        return np.arange(n)
-    return concatenate([np.zeros(1, np.intp), ops.add(searchsorted(np.cumsum(differ), np.arange(1, number)), 1)])
+def _starts(ranks: Value, n: int) -> Value:
+    """Where the runs of equal elements begin, among n sorted ones with their ranks."""
+    number = int(primal(read(ranks, -1))) + 1 if n else 0
+    return np.arange(n) if number == n else searchsorted(ranks, np.arange(number))
 
 
 def _by_rows(rows: Value) -> Value:

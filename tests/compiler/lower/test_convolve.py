@@ -84,7 +84,7 @@ def test_windows_of_an_array_that_is_written_to_afterwards():
 @pytest.mark.parametrize("dtype", ["f4", "f8", "i8"])
 @pytest.mark.parametrize(
     ("lengths", "calls"),
-    [((255, 255), False), ((256, 256), True), ((1023, 256), True), ((1024, 256), False), ((300, 2000), False), ((900, 700), True)],
+    [((255, 255), False), ((256, 256), True), ((1023, 256), True), ((1024, 256), False), ((900, 700), True)],
 )
 def test_two_long_factors(lengths, calls, dtype):
     rng = np.random.default_rng(4)

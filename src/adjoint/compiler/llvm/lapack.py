@@ -158,8 +158,8 @@ class Matrix:
     def span(self, start: str, stop: str, body: Callable[[str], None]) -> None:
         """A loop from one number to another, or its iterations one after the other, where loops are written out."""
         if self.writes_out and start.isdigit() and stop.isdigit():
-            for index in range(int(start), int(stop)):
-                body(str(index))
+            for number in range(int(start), int(stop)):
+                body(str(number))
             return
         with self.code.iterations(start, stop) as index:
             body(index)

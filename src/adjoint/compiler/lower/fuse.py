@@ -9,6 +9,7 @@ it in memory.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -123,10 +124,10 @@ class Lowering(Workspace):
         return number
 
     @functools.cached_property
-    def numbers_read(self) -> set[Operand]:
+    def numbers_read(self) -> set[int]:
         """The values that an equation of the graph reads, and its results."""
-        read = {o for equation in self.graph.equations for o in equation.inputs if not isinstance(o, Literal)}
-        return read.union(o for o in self.graph.outputs if not isinstance(o, Literal))
+        operands = itertools.chain(self.graph.outputs, *(equation.inputs for equation in self.graph.equations))
+        return {o for o in operands if isinstance(o, int)}
 
     def is_read(self, number: int) -> bool:
         return number < 0 or number in self.numbers_read  # an equation that a rule emits is read by it
