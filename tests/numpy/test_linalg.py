@@ -552,6 +552,19 @@ def test_lstsq_where_the_rank_is_not_known(rng):
     np.testing.assert_array_equal(np.isnan(rows), [[False], [True]])
 
 
+@pytest.mark.parametrize("rows", [4095, 4096, 4097, 60000])
+def test_tall_systems_need_no_square_of_their_longer_side(rows):
+    """Their usual cutoff grows with the rows, and leaves out what is zero but for rounding."""
+    t = np.linspace(-1.0, 1.0, rows)
+    a, b = np.vander(t, 3), np.cos(3 * t)
+    g = ad.grad(lambda a, b: np.sum(np.linalg.lstsq(a, b)[0] ** 2), (0, 1))
+    normal = ad.grad(lambda a, b: np.sum(np.linalg.solve(a.T @ a, a.T @ b) ** 2), (0, 1))
+    for found, expected in zip(g(a, b), normal(a, b), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-12)
+    inverse = ad.grad(lambda a: np.sum(np.linalg.pinv(a, rtol=None) @ b))(a)
+    np.testing.assert_allclose(inverse, ad.grad(lambda a: np.sum(np.linalg.solve(a.T @ a, a.T @ b)))(a), rtol=1e-7, atol=1e-12)
+
+
 # -- matrices at which there is no derivative -----------------------------------------------------------------------------
 
 
