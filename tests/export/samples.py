@@ -109,7 +109,7 @@ def many_results(x, n):
 
 
 def without_elements(x, n, z):
-    """Arrays without elements in every kind of step: elementwise, sums, products, joins, order, indices, loops, complex numbers."""
+    """Arrays without elements in every kind of step: elementwise, sums, products, joins, order, indices, loops, complex."""
     empty, none = x[:0], x.reshape(3, 2)[:, :0]
     carry, rows = ad.scan(lambda c, r: (c + np.sum(r), c * 2), x[0], none.T)
     joined = np.concatenate([empty, x]), np.stack([empty, empty]), np.sort(none, axis=0), np.cumsum(empty), np.repeat(empty, 3)
@@ -344,6 +344,7 @@ SAMPLES |= {
     "gradient of complex": (lambda z: np.sum(np.abs(np.exp(z) * z[::-1]) ** 2), (X + 1j * X[::-1],), ("gradient", "hvp")),
     "transforms": (transforms, (RNG.normal(size=(3, 7)) + 1j * RNG.normal(size=(3, 7)), RNG.normal(size=(12, 2))), ()),
     "gradient of transforms": (lambda x: np.sum(np.abs(np.fft.rfft(x, 11)) ** 3), (RNG.normal(size=(2, 9)),), G),
+    "complex constants": (lambda x: (x * 1j, Z[0], np.complex64(2 - 1j), Z[:0], Z.astype(np.complex64)), (2.0,), ()),
     "complex matrices": (complex_matrices, (Z, Z[0] * 2, A[:5, :5]), ()),
     "complex matrices of singles": (complex_matrices, (Z.astype(np.complex64), Z[0].astype(np.complex64), A32[:5, :5]), ()),
     "one complex matrix": (complex_matrices, (Z[:1, :1], Z[0, :1], A[:1, :1]), ()),
