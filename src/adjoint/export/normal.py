@@ -187,7 +187,7 @@ class Normal(Stage):
         if op in UNPROMOTED or op in (cast, ew.truncate):
             return args
         if isinstance(op, (Elementwise, Multilinear)) or op in _ROUNDED or op in (concatenate, stack):
-            return self._cast(args, [d if (d := self._type(x).dtype).kind == "c" else result for x in args])
+            return self._cast(args, [d if (d := self._type(x).dtype).kind == "c" != result.kind else result for x in args])
         if op in (index.put, index.put_at):
             return (*self._cast(args[:2], [result, result]), *args[2:])
         if not isinstance(op, Constant) and args and result.kind in "iufc" and self._type(args[0]).dtype.kind in "biu":
