@@ -368,6 +368,28 @@ SAMPLES |= {
     f"whole numbers of {dtype}": (whole_numbers, whole_arguments(dtype), ())
     for dtype in ("int8", "int16", "int32", "uint8", "uint16", "uint32", "uint64")
 }
+H = np.random.default_rng(2).normal(size=(4, 3)).astype(np.float16)
+
+
+def of_halves(x, y):
+    kinds = x.astype(np.float32), x.astype(np.int32), x.astype(bool), x.astype(np.float64).astype(np.float16)
+    special_ones = scipy.special.erf(x), np.arcsinh(x), np.exp(x), np.sign(x), np.isnan(x)
+    return np.sin(x) * y + 2, x / 3, x > y, x**2, np.where(x > 0, x, 0), *kinds, *special_ones
+
+
+#: Programs of numbers of 16 bits, for targets that have them.
+HALVES: dict[str, tuple[Any, tuple[Any, ...], tuple[str, ...]]] = {
+    "elementwise": (of_halves, (H[0], H[1]), ()),
+    "network": (lambda a, w: np.sum(np.tanh(a @ w) * 0.5), (H, H.T.copy()), G),
+    "reductions": (lambda a: (a.sum(), a.max(0), a.mean(1), np.argmax(a), np.sort(a, 0), np.cumsum(a, 1)), (H,), ()),
+    "other dtypes": (lambda a, b, n: (a * b, a + n, a[n], a * np.float32(2)), (H[:, 0], X[:4], np.array([1, 0, 3, 3])), ()),
+    "loop": (lambda x: ad.scan(lambda c, v: (np.sin(c) + v, c * v), x[0], x), (H[0],), ()),
+    "while": (lambda x: ad.while_loop(lambda c: c < 100, lambda c: c * 2 + 1, x), (np.float16(3),), ()),
+    "branch": (lambda x: ad.cond(x[0] > 0, lambda x: x * 2, lambda x: -x, x), (H[0],), ()),
+    "constants": (lambda x: (x * np.float16(1.5) + np.arange(3, dtype=np.float16), np.float16(2)), (H[0],), ()),
+    "no elements": (lambda x: (x * 2, x.sum(), x.T @ x), (H[:0],), ()),
+    "overflow": (lambda x: (x * 300, x + 1e-4, np.float16(1) / (x - x)), (np.array([300, -300, 1e-7], np.float16),), ()),
+}
 LOOSE = {
     "large constants": 0.0,
     "float32": 1e-5,
