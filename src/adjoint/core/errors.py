@@ -18,7 +18,7 @@ import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from .home import OWN, package_of
 
@@ -166,6 +166,29 @@ def in_a_try(outermost: int) -> bool:
     )
 
 
+def runs_inside(f: F) -> F:
+    """Mark a function that runs the user's function inside a transform."""
+    _RUNS.add(f.__code__)  # type: ignore[attr-defined]
+    return f
+
+
+_RUNS: set[types.CodeType] = set()
+#: The last error that refused what plain NumPy would do, where the user's function may catch it. If it does, and returns, the
+#: transform must not take its result for that of the function on plain numbers.
+refused: ContextVar[str | None] = ContextVar("adjoint_refused", default=None)
+
+
+def _may_be_caught() -> bool:
+    """Whether user code inside a transform may catch an error raised now."""
+    caught = found = False
+    for frame in calls_under_way():
+        if frame.f_code in _RUNS:
+            found = caught
+        elif not caught and not _is_plumbing(frame):
+            caught = any(e.start <= frame.f_lasti < e.end for e in _handlers(frame.f_code))
+    return found
+
+
 class _Handled(NamedTuple):
     """Instructions, by their offsets, whose errors code of the same function catches."""
 
@@ -216,9 +239,20 @@ class AdjointError(Exception):
     DtypeError
     """
 
+    refuses: ClassVar[bool] = False  # what plain NumPy would do
+    earlier: str | None = None  # what was refused before
+
     def __init__(self, message: str, line: str | None = None) -> None:
         self.line = user_line() if line is None else line
         super().__init__(f"{message} ({self.line})" if self.line else message)
+        if self.refuses and _may_be_caught():
+            self.earlier = refused.get()
+            refused.set(str(self))
+
+    def settle(self) -> None:
+        """Say that our own code has caught this error, and not the user's function."""
+        if refused.get() == str(self):
+            refused.set(self.earlier)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), self.args[0], self.line)
@@ -254,6 +288,8 @@ class DtypeError(AdjointError, TypeError):
 class ConversionError(AdjointError, TypeError):
     """A traced value asked to become a plain number or array, which would lose its derivative."""
 
+    refuses = True
+
     def __init__(self, message: str, line: str | None = None) -> None:
         super().__init__(message, line)
         frame, _ = user_frame()
@@ -280,6 +316,8 @@ class CompilerError(AdjointError, RuntimeError):
 class UnsupportedError(AdjointError, TypeError, NotImplementedError):
     """A function, or a form of one, that has no derivative here."""
 
+    refuses = True
+
 
 class LeakError(AdjointError, RuntimeError):
     """A traced value used after the transform that made it has ended."""
@@ -288,6 +326,8 @@ class LeakError(AdjointError, RuntimeError):
 class BatchError(AdjointError, ValueError):
     """A mistake in `vmap`: sizes that differ, axes that do not exist, a branch on a batch."""
 
+    refuses = True
+
 
 class FreedError(AdjointError, RuntimeError):
     """A second backward pass over a graph that the first one has freed."""
@@ -295,6 +335,8 @@ class FreedError(AdjointError, RuntimeError):
 
 class ReadOnlyError(AdjointError, ValueError, RuntimeError):
     """A write to an array whose old contents the backward pass still needs."""
+
+    refuses = True
 
 
 class CheckError(AdjointError, AssertionError):

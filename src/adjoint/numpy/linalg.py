@@ -172,7 +172,8 @@ def _is_full(rank: Value, n: int) -> Any:
     full = rank == n
     try:
         return bool(full)
-    except (BatchError, UnsupportedError):
+    except (BatchError, UnsupportedError) as error:
+        error.settle()
         return full
 
 
@@ -240,7 +241,8 @@ def eig(a: Any) -> Any:
 def _all_real(w: Value) -> bool:
     try:
         return bool(np.all(np.imag(ops.stop_gradient(w)) == 0))
-    except BatchError:
+    except BatchError as error:
+        error.settle()
         return False
 
 
