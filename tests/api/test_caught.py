@@ -189,3 +189,25 @@ def test_a_refusal_that_our_own_code_handles_is_none():
     assert np.isclose(compiled(X), f(X))
     assert not compiled.eager
     np.testing.assert_allclose(ad.vmap(f)(np.stack([X, V])), [f(X), f(V)])
+
+
+def test_a_handler_that_names_our_errors_is_meant():
+    """The function knows that it is inside a transform."""
+
+    def f(x):
+        try:
+            return float(x) * x
+        except (ad.AdjointError, KeyError):
+            return 5.0 * x
+
+    def g(x):
+        try:
+            return float(x) * x
+        except KeyError:
+            return x
+        except TypeError:
+            return 5.0 * x
+
+    assert ad.grad(f)(2.0) == 5.0
+    with pytest.raises(ad.AdjointError, match="catches an error"):
+        ad.grad(g)(2.0)

@@ -64,22 +64,6 @@ def _is_plumbing(frame: types.FrameType) -> bool:
 written_on: ContextVar[str] = ContextVar("adjoint_line", default="")
 
 
-class NamedLine(str):
-    """The line of an op whose result the source assigns to a variable. It compares and prints as the line."""
-
-    __slots__ = ("op", "variable")
-    variable: str
-    op: str  # its name: a rewritten equation may have the line, but not the variable
-
-    def __new__(cls, line: str, variable: str, op: str) -> NamedLine:
-        self = super().__new__(cls, line)
-        self.variable, self.op = variable, op
-        return self
-
-    def __reduce__(self) -> Any:
-        return NamedLine, (str(self), self.variable, self.op)
-
-
 @contextmanager
 def on_line(line: str) -> Iterator[None]:
     """Attribute ops staged meanwhile to this line; with '' to the user's current line."""
@@ -185,7 +169,7 @@ def _may_be_caught() -> bool:
         if frame.f_code in _RUNS:
             found = caught
         elif not caught and not _is_plumbing(frame):
-            caught = any(e.start <= frame.f_lasti < e.end for e in _handlers(frame.f_code))
+            caught = any(e.start <= frame.f_lasti < e.end and not e.by_name for e in _handlers(frame.f_code))
     return found
 
 
@@ -194,6 +178,7 @@ class _Handled(NamedTuple):
 
     start: int
     end: int
+    by_name: bool = False  # `except AdjointError`: the function expects our errors
 
 
 @functools.cache
@@ -206,9 +191,18 @@ def _handlers(code: types.CodeType) -> list[_Handled]:
     parse: Any = getattr(dis, "_parse_exception_table", None)
     if parse is None:
         return [_Handled(0, len(code.co_code))]
-    noting = {i.offset for i in dis.get_instructions(code) if i.opname == "PUSH_EXC_INFO"}
+    instructions = list(dis.get_instructions(code))
+    noting = {i.offset: place for place, i in enumerate(instructions) if i.opname == "PUSH_EXC_INFO"}
     known = "PUSH_EXC_INFO" in dis.opmap
-    return [_Handled(e.start, e.end) for e in parse(code) if e.target in noting or not known]
+    entries = [e for e in parse(code) if e.target in noting or not known]
+    return [_Handled(e.start, e.end, _names_our_errors(instructions[noting.get(e.target, 0) :])) for e in entries]
+
+
+def _names_our_errors(handler: list[dis.Instruction]) -> bool:
+    """Whether the first clause of a handler names a class of this module."""
+    clause = itertools.takewhile(lambda i: i.opname not in ("CHECK_EXC_MATCH", "RERAISE"), handler)
+    classes = (globals().get(i.argval) for i in clause if isinstance(i.argval, str))
+    return any(isinstance(cls, type) and issubclass(cls, AdjointError) for cls in classes)
 
 
 def source_text(line: str) -> str:

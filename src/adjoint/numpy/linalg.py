@@ -404,9 +404,6 @@ def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Value:
 
 @drop_in(np.linalg.matrix_transpose)
 def matrix_transpose(x: Any, /) -> Value:
-    x = lift(x)
-    if ndim_of(x) < 2:
-        raise ValueError(f"Input array must be at least 2-dimensional, but it is {ndim_of(x)}")
     return _matrix_transpose(x)
 
 
