@@ -130,6 +130,12 @@ def stage_call(
         guards = list(stage.guards.values())
         # The last output is the conjunction of the guards, if there are any.
         graph = stage.graph(re.sub(r"\W", "", name_of(f)) or "f", [*outputs, stage.holds()] if guards else outputs)
+    if (any(signature.weak) or any(type(x) in WEAK for x in reads.values)) and arguments.line_of_bool is not None:
+        raise UnsupportedError(
+            "it compares by identity with True or False, which no traced bool is; write `if x:`, or name the argument in "
+            "static_argnames",
+            arguments.line_of_bool,
+        )
     if stage.asks_for_order and not all(map(in_rows, reads.values)):
         raise UnsupportedError("it writes in place, and an array that it reads outside is not in C order; pass it as an argument")
     return Staged(
