@@ -172,7 +172,7 @@ class GPUSpecialization(Specialization):
             for i, mirror in enumerate(self.mirrors)
             if mirror.held is not None
         ]
-        lines += [f"guard: {g.what} a value was {g.answer!r} ({g.line})" for g in self.guards]
+        lines += map(str, self.guards)
         lines += map(str, (*self.optimized.loops, *self.optimized.unrolled))
         if program.replays is not None and program.replays.refused:
             lines.append(f"is not captured as a CUDA graph: {program.replays.refused}")

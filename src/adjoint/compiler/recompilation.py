@@ -8,7 +8,7 @@ from typing import Any
 from ..api.arguments import input_names
 from ..core.places import values_at
 from ..core.tree import leaf_names
-from ..staging.questions import Asked, Guard
+from ..staging.questions import ARITHMETIC, Asked, Guard
 from .specialization import Signature, Specialization, inputs_behind, same_guards
 
 
@@ -41,7 +41,7 @@ def _why_another_program(known: Specialization, new: Specialization) -> str:
     if changed is not None:
         return f"{changed.name}, which it reads outside, has changed"
     for mine, theirs in zip(new.guards, known.guards, strict=False):
-        if not same_guards([mine], [theirs]):
+        if mine.what != ARITHMETIC and not same_guards([mine], [theirs]):
             behind = ", ".join(inputs_behind(new.staged, mine.number))
             return f"{mine.what} a value changes ({mine.line}), which depends on {behind}"
     lines = [guard.line for guard in (*known.guards, *new.guards)]

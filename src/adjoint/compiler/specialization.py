@@ -197,7 +197,7 @@ class Specialization:
         ]
         lines += self.source
         lines += described(self.places)
-        lines += [f"guard: {g.what} a value was {g.answer!r} ({g.line})" for g in self.guards]
+        lines += map(str, self.guards)
         if loops := [*self.optimized.loops, *self.optimized.unrolled]:
             lines += map(str, (self.optimized, *loops))
         return lines + made_of.calls_of_numpy(steps)

@@ -34,7 +34,7 @@ from ..ops.reduce import all_
 from ..ops.shape import concatenate
 from .lazy import Elsewhere, Numbers
 from .python import OPERATORS, conditions, promoted, result_class
-from .questions import IN_MEMORY, PARTS, Asked, Guard, same_answer
+from .questions import ARITHMETIC, IN_MEMORY, PARTS, Asked, Guard, same_answer
 from .stage import Stage, with_numbers
 
 _KEEP_ORDER: frozenset[Op] = frozenset({where, concatenate})  # ops that look at the order of all operands, as elementwise ones do
@@ -271,7 +271,7 @@ class Guarded(Stage):
         """Add the conditions on Python arithmetic to the guards."""
         if self.arithmetic:
             key = self.conditions[-1], Asked.TRUTH
-            self.guards[key] = Guard(*key, True, "the soundness of", self.arithmetic)
+            self.guards[key] = Guard(*key, True, ARITHMETIC, self.arithmetic)
             self.checked.add(key)
 
     def refuse_errors(self) -> None:

@@ -28,6 +28,7 @@ class Asked(Enum):
 
 
 IN_MEMORY = "the order in memory of"
+ARITHMETIC = "no integer overflows and no division raises"  # the conditions on Python's numbers, in one guard
 #: The part of a value that each question asks for; any other question asks for all of it.
 PARTS = {
     "the truth of": Asked.TRUTH,
@@ -45,6 +46,10 @@ class Guard(NamedTuple):
     answer: Any
     what: str
     line: str
+
+    def __str__(self) -> str:
+        asked = self.what if self.what == ARITHMETIC else f"{self.what} a value was {self.answer!r}"
+        return f"guard: {asked} ({self.line})"
 
 
 def same_answer(x: Value, type_: Type, guard: Guard) -> Value:
