@@ -77,7 +77,7 @@ def operator_for(name: str, op: Callable[..., Any]) -> Callable[..., Any]:
             _refuse_exact(a)
         if type(b) is Fraction and converts and class_of(a) in (float, complex):
             b = class_of(a)(b)  # Fraction.__radd__ would do so with both
-        if compares and isinstance(b, _EXACT) and abs(b) < _LARGEST and float(b) == b:
+        if compares and isinstance(b, _EXACT) and -_LARGEST < b < _LARGEST and float(b) == b:
             b = float(b)
         if repeats and (type(a) in _SEQUENCES or type(b) in _SEQUENCES) and is_whole(b if type(a) in _SEQUENCES else a):
             return NotImplemented  # Python repeats the sequence, and asks for the number
