@@ -130,7 +130,7 @@ def stage_call(
         guards = list(stage.guards.values())
         # The last output is the conjunction of the guards, if there are any.
         graph = stage.graph(re.sub(r"\W", "", name_of(f)) or "f", [*outputs, stage.holds()] if guards else outputs)
-    if (any(signature.weak) or any(type(x) in WEAK for x in reads.values)) and arguments.line_of_bool is not None:
+    if (bool in signature.weak or stage.has_bools) and arguments.line_of_bool is not None:
         raise UnsupportedError(
             "it compares by identity with True or False, which no traced bool is; write `if x:`, or name the argument in "
             "static_argnames",

@@ -330,8 +330,6 @@ class FreedError(AdjointError, RuntimeError):
 class ReadOnlyError(AdjointError, ValueError, RuntimeError):
     """A write to an array whose old contents the backward pass still needs."""
 
-    refuses = True
-
 
 class CheckError(AdjointError, AssertionError):
     """Derivatives that disagree, found by `check_grads`."""

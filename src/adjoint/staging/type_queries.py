@@ -4,7 +4,7 @@ Whether a function uses them is determined from its code and that of the functio
 `type`, which knows traced values; but not all code can be copied. So a function that calls `type` also runs eagerly at its first
 call, and the results are compared: a decision by type is the same at every call with such arguments, so a wrong branch shows at
 once. A function that compares values by identity is compiled for the set of arguments that are the same object; one that asks
-whether a value `is True` is not compiled for Python numbers.
+whether a value `is True` is not compiled for Python's bools.
 """
 
 from __future__ import annotations
