@@ -334,9 +334,10 @@ def test_an_error_of_an_earlier_call_is_not_taken_for_this_one():
         return (float if first else {}.__getitem__)(x)
 
     def caught(x):
-        with pytest.raises(TypeError):
-            reads(x, True)
-        return x
+        try:
+            return reads(x, True)
+        except TypeError:
+            return x
 
     for _ in range(20):
         ad.grad(caught)(1.0)

@@ -473,12 +473,15 @@ def test_attributes_of_traced_values():
         assert (x.ndim, x.size, x.shape, x.dtype) == (2, 6, (2, 3), np.float64)
         assert x.T.shape == x.mT.shape == (3, 2)
         assert x.__dlpack_device__() == (1, 0)
-        with pytest.raises(TypeError, match="derivative"):
+        try:
             np.from_dlpack(x)
+        except ad.AdjointError as error:
+            refused.append(str(error))
         return xp.sum(x.mT @ x)
 
-    x = np.ones((2, 3))
+    x, refused = np.ones((2, 3)), []
     assert ad.grad(f)(x).shape == (2, 3)
+    assert ["derivative" in message for message in refused] == [True]
 
 
 def logsumexp(x, /, *, axis=-1):

@@ -126,3 +126,32 @@ def test_compiled_rounding_beneath_a_derivative_is_no_constant_of_the_program():
         for x, y in ((1.23, 0.5), (4.56, 0.77), (7.89, -3.21)):
             assert slope(x, y) == transform(f)(x, y) == round(x, 1) + round(y, 1)
         assert sum(map(len, slope.specializations.values())) == 1
+
+
+@pytest.mark.parametrize("spec", ["", ".3f", "g", "d", "e", "%", " ^12", ">30"])
+@pytest.mark.parametrize("x", [2.5, np.float64(2.5), 3, np.int64(3), np.ones(2)], ids=repr)
+def test_text_in_any_format(x, spec):
+    """What can be written outside can be written inside, by any transform; numbers that are known are written alike."""
+
+    def written(x):
+        try:
+            return format(x, spec)
+        except (ValueError, TypeError) as error:
+            return type(error)
+
+    found = []
+
+    def f(x):
+        found.append(written(x))
+        return x * 2.0
+
+    expected = written(x)
+    batch = np.stack([x, x])
+    ad.vmap(f)(batch)
+    ad.graph(f)(x)
+    if np.asarray(x).dtype.kind == "f":
+        ad.vmap(ad.grad(lambda x: np.sum(f(x))))(batch)
+        ad.grad(lambda x: np.sum(f(x)))(x)
+        assert found[-1] == expected
+    for text in found:
+        assert expected == text or isinstance(text, str)

@@ -1,6 +1,9 @@
 """Python's operators on traced values: either side, with the classes and the errors of Python and NumPy."""
 
+import datetime
 import operator
+from decimal import Decimal
+from fractions import Fraction
 
 import mpmath
 import numpy as np
@@ -141,3 +144,27 @@ def test_a_number_that_is_compared_with_itself():
     assert ad.grad(f)(0.3) == ad.jit(ad.grad(f))(0.3) == 2.0
     assert ad.grad(lambda x: mpmath.fp.exp(1.0) * x)(0.3) == mpmath.fp.exp(1.0)
     assert ad.grad(lambda x: x * float(mpmath.exp(ad.stop_gradient(x))))(0.3) == float(mpmath.exp(0.3))
+
+
+OBJECTS = [
+    *(None, "text", b"text", {}, {1.0}, frozenset(), ..., object(), float, len, datetime.date(2020, 1, 1)),
+    *(Decimal(1), Decimal("0.1"), Decimal("1e400"), Fraction(10**400), Fraction(1), Fraction(1, 3), Fraction(1, 2)),
+]
+
+
+@pytest.mark.parametrize("x", [np.array([1.0, 0.5, 0.1]), np.zeros((2, 0)), np.float64(1.0), 0.5, 1.0], ids=repr)
+@pytest.mark.parametrize("other", OBJECTS, ids=repr)
+def test_objects_that_are_compared(other, x):
+    """An array is compared element by element with any object, and an exact number by its value."""
+    swapped = () if isinstance(other, Fraction) else (lambda a, b: b == a, lambda a, b: b != a)  # Fraction asks for the number
+    for compare in (operator.eq, operator.ne, *swapped):
+        expected, found = np.asarray(compare(x, other), bool), []
+
+        def compared(x, compare=compare):
+            return compare(x, other)
+
+        ad.grad(lambda x, compared=compared, found=found: found.append(compared(x)) or np.sum(x))(x)
+        found += [ad.vmap(compared)(np.stack([x, x]))[1], ad.jit(compared)(x)]
+        for y in found:
+            assert np.shape(y) == expected.shape
+            np.testing.assert_array_equal(y, expected)

@@ -182,3 +182,14 @@ def test_orders_of_memory():
         lambda x: (np.ravel(x.T, "K"), np.ravel(x.T, "A"), np.reshape(x.T, (2, 6), "A"), np.ravel(x[::2].T, "A")), x, vmap=False
     )
     check(lambda x: np.ravel(np.moveaxis(x, 0, 1), "K"), np.sin(np.arange(24.0)).reshape(2, 3, 4))
+
+
+@pytest.mark.parametrize("x", [np.float64(1.0), np.ones(3), np.ones((2, 3)), np.ones((2, 3, 4)), np.ones((0, 2))], ids=np.shape)
+@pytest.mark.parametrize("transpose", [np.matrix_transpose, np.linalg.matrix_transpose, lambda x: x.mT])
+def test_the_matrices_to_be_transposed_have_two_axes(transpose, x):
+    for transform in (lambda f: f, lambda f: lambda x: ad.vjp(f, x)[0], lambda f: lambda x: ad.vmap(f)(x[None])[0], ad.jit):
+        if x.ndim < 2:
+            with pytest.raises((ValueError, AttributeError), match=r"dim|attribute"):
+                transform(transpose)(x)
+        else:
+            assert transform(transpose)(x).shape == transpose(x).shape

@@ -87,3 +87,65 @@ def test_failures_that_depend_on_the_numbers():
         g(np.array([1.0, 2.0]), 1.5)
     with pytest.raises(TypeError, match="real numbers"):
         ad.jit(lambda x: np.quantile(x, 0.5))(np.array([1j, 2.0]))
+
+
+#: Functions of whole numbers that could wrap around, lose digits, or subtract bools on the way.
+OF_WHOLE_NUMBERS = {
+    "isclose": lambda x: np.isclose(x, x[::-1]),
+    "isclose with a number": lambda x: np.isclose(x, 1),
+    "isclose of a number": lambda x: np.isclose(2, x, rtol=0.5),
+    "isclose with tolerances": lambda x: np.isclose(x, x[::-1], rtol=0, atol=2),
+    "allclose": lambda x: np.allclose(x, x[::-1], atol=3),
+    "array_equal": lambda x: np.array_equal(x, x[::-1]),
+    "ediff1d": np.ediff1d,
+    "diff": np.diff,
+    "ptp": np.ptp,
+    "mean": np.mean,
+    "average": np.average,
+    "var": np.var,
+    "median": np.median,
+    "percentile": lambda x: np.percentile(x, 37.0),
+    "quantile": lambda x: np.quantile(x, 0.6, method="nearest"),
+    "norm": np.linalg.norm,
+    "cov": lambda x: np.cov(np.concatenate([x, x[:1]])),
+    "gradient": lambda x: np.gradient(np.concatenate([x, x])),
+    "trapezoid": np.trapezoid,
+    "interp": lambda x: np.interp(x, [0, 1, 2], [5.0, 6.0, 9.0]),
+    "digitize": lambda x: np.digitize(x, [0, 1, 2]),
+    "searchsorted": lambda x: np.searchsorted(np.sort(x), x),
+    "clip": lambda x: np.clip(x, 0, 1),
+    "round": lambda x: np.round(x, -1),
+    "convolve": lambda x: np.convolve(x, x),
+    "dot": lambda x: x @ x,
+    "outer": lambda x: np.subtract.outer(x, x),
+    "cumsum": np.cumsum,
+    "cumprod": np.cumprod,
+    "nan_to_num": np.nan_to_num,
+    "nanmean": np.nanmean,
+    "nanmax": np.nanmax,
+    "sort": np.sort,
+    "abs": np.abs,
+    "sign": np.sign,
+    "angle": np.angle,
+    "heaviside": lambda x: np.heaviside(x, 0.5),
+    "ldexp": lambda x: np.ldexp(x, 2),
+}
+
+
+@pytest.mark.parametrize("dtype", [bool, np.int8, np.uint8, np.int16, np.uint32, np.int64, np.uint64], ids=lambda t: t.__name__)
+@pytest.mark.parametrize("name", OF_WHOLE_NUMBERS)
+def test_extreme_whole_numbers(name, dtype):
+    f, rng = OF_WHOLE_NUMBERS[name], np.random.default_rng(5)
+    ends = [0, 1] if dtype is bool else [0, 1, 2, 3, 7, np.iinfo(dtype).min, np.iinfo(dtype).max, np.iinfo(dtype).max - 1]
+    for count in (1, 2, 7):
+        x = rng.choice(np.array(ends, dtype), count)
+        with np.errstate(all="ignore"):
+            try:
+                expected = f(x)
+            except (TypeError, ValueError) as error:
+                with pytest.raises(type(error)):
+                    ad.jit(f)(x)
+                continue
+            for found in (ad.jit(f)(x), ad.vmap(f)(x[None])[0]):
+                assert np.asarray(found).dtype == np.asarray(expected).dtype
+                np.testing.assert_allclose(found, expected, rtol=1e-13 if np.asarray(expected).itemsize > 4 else 1e-3)

@@ -171,9 +171,11 @@ def test_a_branch_that_cannot_be_staged_in_a_body_says_where_it_is():
         return total
 
     def f(x):
-        with pytest.raises(ad.AdjointError):  # a graph has no number to run it with
+        try:
             loop(Range(10), x, step)
-        return x
+        except ad.AdjointError:  # a graph has no number to run it with
+            return x
+        raise AssertionError
 
     _, found = noted(f, 1.0)
     assert "runs in Python: the if at f.py:3 cannot be a cond: " in "\n".join(found)

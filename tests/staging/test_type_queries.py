@@ -329,3 +329,70 @@ def test_a_value_on_the_edge_of_a_guard_is_not_taken_for_a_wrong_type(monkeypatc
     with pytest.warns(CompileWarning, match=r"by rounding, .* type\(\)"):
         assert f(1.0) == 2.0
     assert f(1.0) == 2.0
+
+
+def of_flag(x, flag):
+    return x * (2.0 if flag is True else 3.0)
+
+
+def of_other_flag(x, flag):
+    return x * (2.0 if True is not flag else 3.0)
+
+
+def of_both_flags(x, flag):
+    return x * (2.0 if flag is False else 5.0 if flag is True else 3.0)
+
+
+def of_cases(x, flag):
+    match flag:
+        case True:
+            return x * 2.0
+        case False:
+            return x * 3.0
+    return x
+
+
+def of_comparison(x, flag):
+    """Python's comparisons of Python's numbers give Python's bools."""
+    return x * (2.0 if (flag > 0) is True else 3.0)
+
+
+@pytest.mark.parametrize("f", [of_flag, of_other_flag, of_both_flags, of_cases, of_comparison])
+@pytest.mark.parametrize("transform", [ad.jit, lambda f: ad.jit(ad.grad(f)), ad.grad, lambda f: ad.jit(f, static_argnums=1)])
+@pytest.mark.filterwarnings("ignore::adjoint.compiler.jit.CompileWarning")
+def test_bools_by_identity(f, transform):
+    """NumPy's bools are neither True nor False."""
+    transformed = transform(f)
+    for flag in (True, False, np.True_, True, 1, 0, 1.0, 0.0, False, np.float64(1.0)):
+        assert transformed(1.5, flag) in (f(1.5, flag), f(1.0, flag)), flag
+        np.testing.assert_array_equal(ad.jit(f)(np.ones(2), flag), f(np.ones(2), flag))
+
+
+def test_what_is_not_compiled_for_bools_says_so():
+    with pytest.warns(CompileWarning, match=r"static_argnames \(test_type_queries.py:\d+\)"):
+        assert ad.jit(of_flag)(1.0, True) == 2.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert ad.jit(of_flag, static_argnames="flag")(np.ones(1), flag=True) == 2.0
+        assert ad.jit(lambda x: of_flag(x, True))(np.ones(1)) == 2.0
+
+
+def test_numbers_outside_whose_bools_are_compared():
+    rate = 1.0
+    compiled = ad.jit(lambda x: of_comparison(x, rate))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for rate in (1.0, -1.0, 2.0, -3.0, 4.0):
+            assert compiled(np.ones(1)) == of_comparison(1.0, rate)
+
+
+@pytest.mark.parametrize("x", [2.0, np.float64(2.0), np.array(2.0), -2.0])
+def test_bools_of_the_variable_by_identity(x):
+    def f(x):
+        return x * (2.0 if (x > 0) is True else 3.0 if (x > 0) is False else 5.0)
+
+    for transform in (ad.grad, lambda f: ad.jit(ad.grad(f)), lambda f: lambda x: ad.jvp(f, (x,), (np.ones_like(x),))[1]):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            assert transform(f)(x) == f(x) / x
+            assert ad.jit(f)(x) == f(x)

@@ -12,13 +12,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.bind import Traced, snapshot, unwrap_fresh
-from ..core.errors import ArgumentError, DtypeError, ShapeError, UnsupportedError
+from ..core.errors import ArgumentError, DtypeError, ShapeError, UnsupportedError, runs_inside
 from ..core.tree import Structure, final, flatten, leaf_names
 from ..core.types import Type, Value, dtype_of, is_inexact, is_masked, is_weak
 from ..ir.graph import Graph
 from ..staging.body import Body, NumbersNeededError
 from ..staging.purity import Draws
 from .arguments import NUMBERS, check_alive, input_names, name_of
+from .caught import Caught
 
 Function = Callable[..., Any]
 _LOOPS = frozenset({"scan", "map", "fori_loop", "while_loop"})
@@ -87,13 +88,14 @@ class StagedBody(NamedTuple):
         return self.body.graph(self.name, self.outputs), list(self.body.captured)
 
 
+@runs_inside
 def write(
     f: Function, args: tuple[Any, ...], transform: str, *, sibling: Body | None = None, weak: bool = False, alone: bool = False
 ) -> StagedBody | NumbersNeededError:
     """Run f on types; the error is set if it asks for numbers. With `weak`, Python numbers stay Python numbers."""
     leaves, structure = flatten(args)
     names = input_names(f, ["[0]" + path for path in structure.paths()])
-    draws = Draws(f)
+    draws, caught = Draws(f), Caught(f, transform)
     with Body(transform, sibling, alone) as body:
         inside = [x if weak and is_weak(x) else body.input_like(name, strong(x)) for x, name in zip(leaves, names, strict=True)]
         try:
@@ -102,6 +104,7 @@ def write(
             if error.body is not body:
                 raise
             return error
+        caught.refuse()
         if transform in _LOOPS and draws.happened:
             raise UnsupportedError(
                 f"{name_of(f)} draws random numbers, which would be the same in every iteration of {transform}; draw them "

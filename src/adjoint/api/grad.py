@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import transform as structured  # noqa: F401 - the rules of loops and branches
 from ..core.bind import Traced, snapshot, with_gaps
-from ..core.errors import ArgumentError, DtypeError, ShapeError, boundary
+from ..core.errors import ArgumentError, DtypeError, ShapeError, boundary, runs_inside
 from ..core.op import OPS
 from ..core.tree import LEAF, Structure, final, flatten, flatten_tangent, leaf_names, map_leaves
 from ..core.types import Type, Value, dtype_of, shape_of
@@ -41,6 +41,7 @@ from .arguments import (
     uncached,
     warn_if_rounded,
 )
+from .caught import Caught
 from .protection import run_protected
 from .transformed import Transformed
 
@@ -67,6 +68,7 @@ class Recording:
         self.indices, self.single = positions(argnums, len(args), transform)
         self.inputs, self.structures = open_arguments(args, self.indices, transform)
         staged = bool(self.inputs) and isinstance(self.inputs[0], Traced)
+        caught = Caught(f, transform)
         with tape_in_stage(self.inputs, transform, lasting) if staged else Tape(transform, lasting=lasting) as tape:
             leaves = [tape.leaf(x) for x in self.inputs]
             self.nodes: list[Node] = [leaf.aux for leaf in leaves]
@@ -91,6 +93,12 @@ class Recording:
         self.ends = [tape.node(y) for y in parts]
         if all(end is None for end in self.ends):
             warn_if_rounded(tape, f)
+        caught.compare(self.inputs, lambda: self.result(has_aux), lambda: run_protected(f, args, kwargs))
+
+    def result(self, has_aux: bool) -> Any:
+        """What the function returned."""
+        result = self.structure.unflatten(self.outputs)
+        return (result, self.aux) if has_aux else result
 
     def seeds(self, cotangents: Sequence[Value]) -> list[tuple[Node, Value]]:
         self.tape.measure(self.outputs, cotangents)
@@ -327,13 +335,14 @@ class ForwardRun:
         """The arguments with other leaves in them."""
         return replace(self.primals, range(len(self.primals)), self.structures, leaves)
 
+    @runs_inside
     def push(self, marks: bool = False) -> Pushed:
         """One forward pass: structure, primals and tangents of the result, and aux; by reverse mode where forward mode cannot.
 
         A function with a loop runs again in forward mode, with `marks` of live tangents: two passes back through it know less.
         """
         f, inputs, transform = self.f, self.inputs, self.transform
-        watch = Watch()
+        watch, caught = Watch(), Caught(f, transform)
         watch_arguments(watch, self.primals, range(len(self.primals)), inputs)
         dual = Dual(transform, retreats=True, marks=marks)
         try:
@@ -359,7 +368,13 @@ class ForwardRun:
         pairs = [dual.split(output_leaf(y, f, transform, label, dual)) for y, label in zip(parts, labels, strict=True)]
         if all(t is None for _, t in pairs):
             warn_if_rounded(dual, f)
-        return structure, [y for y, _ in pairs], [t for _, t in pairs], aux
+        ys = [y for y, _ in pairs]
+
+        def found() -> Any:
+            return (structure.unflatten(ys), aux) if self.has_aux else structure.unflatten(ys)
+
+        caught.compare(inputs, found, lambda: run_protected(f, self.primals, {}))
+        return structure, ys, [t for _, t in pairs], aux
 
     def push_by_pulls(self) -> Pushed:
         """As `push`, by two reverse passes: the pullback is linear, and its transpose is the pushforward."""

@@ -25,7 +25,7 @@ import numpy as np
 
 from .. import transform as structured  # noqa: F401 - the rules of loops and branches
 from ..core.bind import Traced, called_from_outside
-from ..core.errors import ArgumentError, ShapeError, TableError, boundary
+from ..core.errors import ArgumentError, ShapeError, TableError, boundary, runs_inside
 from ..core.tree import final, flatten, flatten_like, leaf_names
 from ..core.types import Type, is_inexact
 from ..derive import type_rule
@@ -40,6 +40,7 @@ from ..staging.purity import pure
 from ..staging.reads import Reads
 from ..transform.textbook import derivative
 from .arguments import PLAIN, check_callable, input_names, name_of, output_leaf
+from .caught import Caught
 from .transformed import Transformed
 
 Function = Callable[..., Any]
@@ -87,13 +88,16 @@ def _run_graph(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any], trans
             reads.check()
         return made
 
+    @runs_inside
     def record(stage: Recording, staged: Function) -> Program:
+        caught = Caught(f, transform)
         with stage:
             inside = [stage.input(name, Type.of(x)) for name, x in zip(names, leaves, strict=True)]
             positional, named = structure.unflatten(inside)
             result = final(called_from_outside(transformed(staged) if source else staged)(*positional, **named))
             if stage.asks_for_tables:  # and has caught our error
                 raise TableError("a plain array is read at a traced index")
+            caught.refuse()
             parts, out_structure = flatten(result)
             if not parts:
                 raise ArgumentError(f"{name_of(f)} returned {result!r}, but graph needs a value; is a return statement missing?")

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import AdjointError, ReadOnlyError, last_line
+from ..core.errors import AdjointError, ReadOnlyError, last_line, runs_inside
 from ..core.records import fields_of
 from .arguments import uncached
 
@@ -25,6 +25,7 @@ COPIED = 1 << 12  # elements of an array that is copied; it costs little more th
 _NUMBERS = frozenset({float, int, bool, complex, str, type(None), np.float64})
 
 
+@runs_inside
 def run_protected(f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Run f so that it cannot write to the arrays that it is called with."""
     f, guard = uncached(f), Protection()

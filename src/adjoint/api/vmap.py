@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 
 from ..core.bind import Traced, called_from_outside, fresh, snapshot, unwrap_fresh, with_gaps
-from ..core.errors import ArgumentError, BatchError
+from ..core.errors import ArgumentError, BatchError, runs_inside
 from ..core.tree import Structure, broadcast_prefix, final, flatten, leaf_names
 from ..core.types import Value, canonical_axis, shape_of
 from ..eager.batch import Batch
 from ..numpy.shape import concatenate
 from .arguments import NUMBERS, check_alive, check_callable, name_of
+from .caught import Caught
+from .protection import run_protected
 from .transformed import Transformed
 
 Function = Callable[..., Any]
@@ -105,9 +107,16 @@ def _take(x: Value, axis: int, start: int, stop: int) -> Value:
     return x[(slice(None),) * axis + (slice(start, stop),)]
 
 
+def _examples(batch: Sequence[Value], axes: Sequence[int | None], size: int) -> list[list[Value]]:
+    """The leaves of each example."""
+    return [[x if a is None else np.moveaxis(x, a, 0)[i] for x, a in zip(batch, axes, strict=True)] for i in range(size)]
+
+
+@runs_inside
 def _apply(
     f: Function, leaves: Sequence[Value], structure: Structure, axes: Sequence[int | None], size: int, out_axes: Any, count: int
 ) -> tuple[list[Value], Structure, list[int | None]]:
+    caught = Caught(f, "vmap")
     with Batch(size) as batch:
         # Shared arguments are made trackable, so that examples can index them and write to a copy.
         inside = [_shared(x) if axis is None else batch.enter(x, axis) for x, axis in zip(leaves, axes, strict=True)]
@@ -135,6 +144,11 @@ def _apply(
             raise BatchError(f"out_axes={place} is out of range for a result of {ndim - 1} dimensions and a batch axis")
         finished.append(_own(batch.leave(y, place), held))
         places_out.append(int(place) % ndim)
+    caught.compare(
+        leaves,
+        lambda: [out_structure.unflatten(y) for y in _examples(finished, places_out, size)],
+        lambda: [run_protected(f, *structure.unflatten(x)) for x in _examples(leaves, axes, size)],
+    )
     return finished, out_structure, places_out
 
 

@@ -18,7 +18,7 @@ from ..device import gpu
 from ..device.arrays import gpu_of
 from ..numpy.layout import own_copy
 from ..staging.lazy import Elsewhere
-from ..staging.type_queries import compares_identity, same_objects
+from ..staging.type_queries import compares_identity, line_of_bool, same_objects
 from .specialization import SAME_OBJECTS, Signature, Target, as_leaf, in_rows
 
 Function = Callable[..., Any]
@@ -49,6 +49,10 @@ class Arguments:
     @cached
     def compares_identity(self) -> bool:
         return compares_identity(self.f)
+
+    @cached
+    def line_of_bool(self) -> str | None:
+        return line_of_bool(self.f)
 
     def open(self, args: tuple[Any, ...], kwargs: dict[str, Any], by_order: bool) -> tuple[list[Any], Signature | None]:
         """The arrays among the arguments, contiguous, and their signature.

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from ..api.arguments import input_names, name_of, output_leaf
+from ..api.caught import Caught
 from ..core.bind import Traced, called_from_outside
-from ..core.errors import BatchError, ConversionError, TableError, UnsupportedError
+from ..core.errors import BatchError, ConversionError, TableError, UnsupportedError, runs_inside
 from ..core.tree import final, flatten, leaf_names
 from ..numpy.layout import with_strides
 from ..numpy.tables import traced_tables
@@ -98,6 +99,7 @@ class Stager:
         return ALL if self.source else None
 
 
+@runs_inside
 def stage_call(
     arguments: Arguments,
     args: Sequence[Any],
@@ -108,7 +110,7 @@ def stage_call(
     scope: Scope | None,
 ) -> Staged:
     """The graph of a call, and what it depends on. `scope` says whose loops and branches are staged from the source."""
-    f = arguments.f
+    f, caught = arguments.f, Caught(arguments.f, "jit")
     with np.errstate(all="ignore"), watched(), Guarded("jit", reads.traced is not None) as stage:
         inside = _inputs(arguments, leaves, signature, stage)
         with reads.noting(stage), noting() as became:
@@ -118,6 +120,7 @@ def stage_call(
             parts, out_structure = flatten(final(called_from_outside(staged)(*positional, **named)))
             if reads.asks_for_tables:  # and has caught our error
                 raise TableError("a plain array is read at a traced index")
+            caught.refuse()
             reads.check()
             check_gpus(f, reads.gpus, signature.target)
         outputs = [output_leaf(y, f, "jit") for y in parts]
@@ -127,6 +130,12 @@ def stage_call(
         guards = list(stage.guards.values())
         # The last output is the conjunction of the guards, if there are any.
         graph = stage.graph(re.sub(r"\W", "", name_of(f)) or "f", [*outputs, stage.holds()] if guards else outputs)
+    if (bool in signature.weak or stage.has_bools) and arguments.line_of_bool is not None:
+        raise UnsupportedError(
+            "it compares by identity with True or False, which no traced bool is; write `if x:`, or name the argument in "
+            "static_argnames",
+            arguments.line_of_bool,
+        )
     if stage.asks_for_order and not all(map(in_rows, reads.values)):
         raise UnsupportedError("it writes in place, and an array that it reads outside is not in C order; pass it as an argument")
     return Staged(

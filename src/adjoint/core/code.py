@@ -1,9 +1,10 @@
-"""The names and strings in the code of a function, and of the functions inside it."""
+"""The names and strings in the code of a function, and of the functions inside it; lines that name a variable."""
 
 from __future__ import annotations
 
 import types
 from collections.abc import Iterator
+from typing import Any
 
 
 def names_in(code: types.CodeType) -> Iterator[str]:
@@ -21,3 +22,19 @@ def strings_in(code: types.CodeType) -> Iterator[str]:
             yield constant
         elif isinstance(constant, types.CodeType):
             yield from strings_in(constant)
+
+
+class NamedLine(str):
+    """The line of an op whose result the source assigns to a variable. It compares and prints as the line."""
+
+    __slots__ = ("op", "variable")
+    variable: str
+    op: str  # its name: a rewritten equation may have the line, but not the variable
+
+    def __new__(cls, line: str, variable: str, op: str) -> NamedLine:
+        self = super().__new__(cls, line)
+        self.variable, self.op = variable, op
+        return self
+
+    def __reduce__(self) -> Any:
+        return NamedLine, (str(self), self.variable, self.op)

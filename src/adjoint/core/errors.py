@@ -18,7 +18,7 @@ import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from .home import OWN, package_of
 
@@ -62,22 +62,6 @@ def _is_plumbing(frame: types.FrameType) -> bool:
 
 #: The line of an equation that is being transformed: the equations made from it get the same line.
 written_on: ContextVar[str] = ContextVar("adjoint_line", default="")
-
-
-class NamedLine(str):
-    """The line of an op whose result the source assigns to a variable. It compares and prints as the line."""
-
-    __slots__ = ("op", "variable")
-    variable: str
-    op: str  # its name: a rewritten equation may have the line, but not the variable
-
-    def __new__(cls, line: str, variable: str, op: str) -> NamedLine:
-        self = super().__new__(cls, line)
-        self.variable, self.op = variable, op
-        return self
-
-    def __reduce__(self) -> Any:
-        return NamedLine, (str(self), self.variable, self.op)
 
 
 @contextmanager
@@ -166,11 +150,35 @@ def in_a_try(outermost: int) -> bool:
     )
 
 
+def runs_inside(f: F) -> F:
+    """Mark a function that runs the user's function inside a transform."""
+    _RUNS.add(f.__code__)  # type: ignore[attr-defined]
+    return f
+
+
+_RUNS: set[types.CodeType] = set()
+#: The last error that refused what plain NumPy would do, where the user's function may catch it. If it does, and returns, the
+#: transform must not take its result for that of the function on plain numbers.
+refused: ContextVar[str | None] = ContextVar("adjoint_refused", default=None)
+
+
+def _may_be_caught() -> bool:
+    """Whether user code inside a transform may catch an error raised now."""
+    caught = found = False
+    for frame in calls_under_way():
+        if frame.f_code in _RUNS:
+            found = caught
+        elif not caught and not _is_plumbing(frame):
+            caught = any(e.start <= frame.f_lasti < e.end and not e.by_name for e in _handlers(frame.f_code))
+    return found
+
+
 class _Handled(NamedTuple):
     """Instructions, by their offsets, whose errors code of the same function catches."""
 
     start: int
     end: int
+    by_name: bool = False  # `except AdjointError`: the function expects our errors
 
 
 @functools.cache
@@ -183,9 +191,18 @@ def _handlers(code: types.CodeType) -> list[_Handled]:
     parse: Any = getattr(dis, "_parse_exception_table", None)
     if parse is None:
         return [_Handled(0, len(code.co_code))]
-    noting = {i.offset for i in dis.get_instructions(code) if i.opname == "PUSH_EXC_INFO"}
+    instructions = list(dis.get_instructions(code))
+    noting = {i.offset: place for place, i in enumerate(instructions) if i.opname == "PUSH_EXC_INFO"}
     known = "PUSH_EXC_INFO" in dis.opmap
-    return [_Handled(e.start, e.end) for e in parse(code) if e.target in noting or not known]
+    entries = [e for e in parse(code) if e.target in noting or not known]
+    return [_Handled(e.start, e.end, _names_our_errors(instructions[noting.get(e.target, 0) :])) for e in entries]
+
+
+def _names_our_errors(handler: list[dis.Instruction]) -> bool:
+    """Whether the first clause of a handler names a class of this module."""
+    clause = itertools.takewhile(lambda i: i.opname not in ("CHECK_EXC_MATCH", "RERAISE"), handler)
+    classes = (globals().get(i.argval) for i in clause if isinstance(i.argval, str))
+    return any(isinstance(cls, type) and issubclass(cls, AdjointError) for cls in classes)
 
 
 def source_text(line: str) -> str:
@@ -216,9 +233,20 @@ class AdjointError(Exception):
     DtypeError
     """
 
+    refuses: ClassVar[bool] = False  # what plain NumPy would do
+    earlier: str | None = None  # what was refused before
+
     def __init__(self, message: str, line: str | None = None) -> None:
         self.line = user_line() if line is None else line
         super().__init__(f"{message} ({self.line})" if self.line else message)
+        if self.refuses and _may_be_caught():
+            self.earlier = refused.get()
+            refused.set(str(self))
+
+    def settle(self) -> None:
+        """Say that our own code has caught this error, and not the user's function."""
+        if refused.get() == str(self):
+            refused.set(self.earlier)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), self.args[0], self.line)
@@ -254,6 +282,8 @@ class DtypeError(AdjointError, TypeError):
 class ConversionError(AdjointError, TypeError):
     """A traced value asked to become a plain number or array, which would lose its derivative."""
 
+    refuses = True
+
     def __init__(self, message: str, line: str | None = None) -> None:
         super().__init__(message, line)
         frame, _ = user_frame()
@@ -280,6 +310,8 @@ class CompilerError(AdjointError, RuntimeError):
 class UnsupportedError(AdjointError, TypeError, NotImplementedError):
     """A function, or a form of one, that has no derivative here."""
 
+    refuses = True
+
 
 class LeakError(AdjointError, RuntimeError):
     """A traced value used after the transform that made it has ended."""
@@ -287,6 +319,8 @@ class LeakError(AdjointError, RuntimeError):
 
 class BatchError(AdjointError, ValueError):
     """A mistake in `vmap`: sizes that differ, axes that do not exist, a branch on a batch."""
+
+    refuses = True
 
 
 class FreedError(AdjointError, RuntimeError):

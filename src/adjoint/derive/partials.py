@@ -81,7 +81,8 @@ def _split(op: Elementwise) -> tuple[Partial, ...]:
     inputs = [Traced(probe, None, -1 - i) for i in range(count)]
     try:
         outputs = rule(*inputs)
-    except AdjointError:
+    except AdjointError as error:
+        error.settle()
         # A rule that looks at its values (a branch, a foreign function) is run whole, and may need everything.
         return tuple(Partial(None, _pick(rule, i), (True,) * count) for i in range(op.arity))
     if not isinstance(outputs, tuple) or len(outputs) != op.arity:

@@ -39,7 +39,8 @@ def _is_there(rate: Value) -> bool:
     there = any_(not_equal(rate, 0.0), axis=tuple(range(ndim_of(rate))), keepdims=False)
     try:
         answer = bool(there.by.concrete(there, "the truth of"))
-    except (UnsupportedError, BatchError):  # a graph without numbers: the rules give nan where it matters
+    except (UnsupportedError, BatchError) as error:  # a graph without numbers: the rules give nan where it matters
+        error.settle()
         return False
     if answer:
         there.by.abandon()  # this call runs eagerly

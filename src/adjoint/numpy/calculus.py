@@ -68,7 +68,10 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = np._NoValue, append:
 
 @implements(np.ediff1d)
 def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Value:
-    steps = diff(ravel(ary)) if shape_of(ravel(ary))[0] else ravel(ary)
+    ary = ravel(ary)
+    if dtype_of(ary).kind == "b":
+        raise TypeError("numpy boolean subtract, the `-` operator, is not supported, use the bitwise_xor, the `^` operator")
+    steps = diff(ary) if shape_of(ary)[0] else ary
     parts = [ravel(to_begin) if to_begin is not None else None, steps, ravel(to_end) if to_end is not None else None]
     for name, p in (("to_begin", parts[0]), ("to_end", parts[2])):
         if p is not None and not np.can_cast(dtype_of(p), dtype_of(steps), "same_kind"):

@@ -262,14 +262,17 @@ def _repr(self: Traced) -> str:
 
 def _format(self: Traced, spec: str = "") -> str:
     if isinstance(self.by, Batch):
-        return format(repr(self), spec)
-    if self.by.has_numbers or isinstance(self.by, Guarded):
-        return format(_looked_at(self), spec)
-    text = self.by.show(self)
+        shown: Any = repr(self)
+    elif self.by.has_numbers or isinstance(self.by, Guarded):
+        shown = _looked_at(self)
+    else:
+        shown = self.by.show(self)
     try:
-        return format(text, spec)
-    except ValueError:  # no numbers to format
-        return text
+        return format(shown, spec)
+    except (ValueError, TypeError):
+        if not isinstance(shown, str) and np.shape(shown) == self.shape:  # type: ignore[attr-defined]
+            raise  # as Python does, for this number
+        return str(shown)  # of a batch, or without numbers
 
 
 def _looked_at(x: Any) -> Any:

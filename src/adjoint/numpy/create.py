@@ -52,7 +52,8 @@ def copying(function: Callable[..., Any]) -> Callable[..., Any]:
         if not variables and not depth.get():
             try:
                 return original(*args, **kwargs)
-            except (ConversionError, UnsupportedError):  # a list of values that were traced in another thread
+            except (ConversionError, UnsupportedError) as error:  # a list of values that were traced in another thread
+                error.settle()
                 return function(*args, **kwargs)
         y = function(*args, **kwargs)
         if type(y) is not np.ndarray:
@@ -113,7 +114,8 @@ def array(*args: Any, **options: Any) -> Any:
         return _array_of_traced(*args, **options)
     try:
         y = _array(*args, **options)
-    except (ConversionError, UnsupportedError):  # a traced value somewhere inside
+    except (ConversionError, UnsupportedError) as error:  # a traced value somewhere inside
+        error.settle()
         return _array_of_traced(*args, **options)
     except ValueError:
         if not args or given_array(args[0]) is None:

@@ -172,7 +172,8 @@ def _is_full(rank: Value, n: int) -> Any:
     full = rank == n
     try:
         return bool(full)
-    except (BatchError, UnsupportedError):
+    except (BatchError, UnsupportedError) as error:
+        error.settle()
         return full
 
 
@@ -240,7 +241,8 @@ def eig(a: Any) -> Any:
 def _all_real(w: Value) -> bool:
     try:
         return bool(np.all(np.imag(ops.stop_gradient(w)) == 0))
-    except BatchError:
+    except BatchError as error:
+        error.settle()
         return False
 
 
@@ -402,9 +404,6 @@ def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Value:
 
 @drop_in(np.linalg.matrix_transpose)
 def matrix_transpose(x: Any, /) -> Value:
-    x = lift(x)
-    if ndim_of(x) < 2:
-        raise ValueError(f"Input array must be at least 2-dimensional, but it is {ndim_of(x)}")
     return _matrix_transpose(x)
 
 

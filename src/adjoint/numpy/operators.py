@@ -6,6 +6,7 @@ import cmath
 import functools
 import operator
 from collections.abc import Callable
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -30,9 +31,9 @@ from .table import is_array_like, is_whole, lift, without_class
 from .views import inplace
 
 _NUMBERS = (Traced, np.generic, float, int, complex)
-#: What no number equals, and NumPy compares with every element of an array; so is None.
-_UNLIKE_NUMBERS = (str, bytes, dict, set, frozenset)
 _SEQUENCES = frozenset({list, tuple})
+_EXACT = (Fraction, Decimal)  # compared as they are, not rounded to floats
+_LARGEST = 1 << 1023  # from here on, a Fraction may not be a float
 
 
 def _operand(x: Any) -> Any:
@@ -42,6 +43,12 @@ def _operand(x: Any) -> Any:
     if isinstance(x, np.ndarray):
         return without_class(x)
     return lift(x) if is_array_like(x) and not labelled(x) and not _goes_first(x) else NotImplemented
+
+
+def _equals_nothing(x: Any) -> bool:
+    """Whether an object, as None or a string, equals no number. NumPy compares it with each element of an array."""
+    cls: Any = type(x)
+    return cls.__eq__(x, 0.5) is NotImplemented
 
 
 def _goes_first(x: Any) -> bool:
@@ -60,6 +67,7 @@ def operator_for(name: str, op: Callable[..., Any]) -> Callable[..., Any]:
     may_raise = name in ("truediv", "pow")
     repeats = name == "mul"
     tests_nan = name == "ne"
+    compares = name in ("eq", "ne", "lt", "le", "gt", "ge")
 
     def unary(a: Traced) -> Any:
         return a.by.operate(name, run, (a,)) if isinstance(a.by, Stage) and a.by.light else run(a)
@@ -69,12 +77,14 @@ def operator_for(name: str, op: Callable[..., Any]) -> Callable[..., Any]:
             _refuse_exact(a)
         if type(b) is Fraction and converts and class_of(a) in (float, complex):
             b = class_of(a)(b)  # Fraction.__radd__ would do so with both
+        if compares and isinstance(b, _EXACT) and -_LARGEST < b < _LARGEST and float(b) == b:
+            b = float(b)
         if repeats and (type(a) in _SEQUENCES or type(b) in _SEQUENCES) and is_whole(b if type(a) in _SEQUENCES else a):
             return NotImplemented  # Python repeats the sequence, and asks for the number
         left, right = a, b
         a, b = _operand(a), _operand(b)
         if a is NotImplemented or b is NotImplemented:
-            if name in ("eq", "ne") and (right is None or isinstance(right, _UNLIKE_NUMBERS)) and is_array(left):
+            if name in ("eq", "ne") and (isinstance(right, _EXACT) or (is_array(left) and _equals_nothing(right))):
                 return np.full(shape_of(left), name == "ne")[()]
             return operate(name, left, right) if labelled(left) or labelled(right) else NotImplemented
         by = a.by if isinstance(a, Traced) else b.by

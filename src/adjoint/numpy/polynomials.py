@@ -68,7 +68,11 @@ def _trimmed(p: Any) -> Value:
         return np.zeros(1, dtype_of(p))
     try:
         nonzero = np.flatnonzero(primal(p))
-    except (BatchError, UnsupportedError):  # keep leading zeros: other examples of the batch, or other runs, may have none
+    except (
+        BatchError,
+        UnsupportedError,
+    ) as error:  # keep leading zeros: other examples of the batch, or other runs, may have none
+        error.settle()
         return p
     start = int(nonzero[0]) if nonzero.size else shape_of(p)[0] - 1
     return p[start:] if start else p
@@ -138,7 +142,8 @@ def _in_pairs(zeros: Value) -> bool:
     """Whether complex zeros come with their conjugates, so that the polynomial is real; unknown inside vmap."""
     try:
         plain = primal(zeros)
-    except BatchError:
+    except BatchError as error:
+        error.settle()
         return False
     return bool(np.all(np.sort(plain) == np.sort(plain.conjugate())))
 

@@ -13,7 +13,7 @@ from ..ops import broadcast as shapes
 from ..ops import elementwise as ops
 from ..ops import integer
 from .concrete import primal, primals
-from .shape import real
+from .shape import astype, real
 from .table import FUNCTIONS, UFUNCS, implements, lift, piecewise_constant, refuse, unbatched
 from .ufunc import deliver
 from .ways import kind_of
@@ -26,6 +26,8 @@ def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: boo
     a, b = ops.stop_gradient(lift(a)), ops.stop_gradient(lift(b))
     if not isinstance(a, Traced) and not isinstance(b, Traced):
         return np.isclose(a, b, primal(rtol), primal(atol), equal_nan)
+    if dtype_of(b).kind not in "fc":
+        b = float(b) if isinstance(b, int) else astype(b, np.result_type(dtype_of(b), 1.0))  # so that nothing wraps around
     near = ops.logical_and(ops.less_equal(np.abs(a - b), lift(atol) + lift(rtol) * np.abs(b)), ops.isfinite(b))
     found = ops.logical_or(near, ops.equal(a, b))
     return ops.logical_or(found, ops.logical_and(ops.isnan(a), ops.isnan(b))) if equal_nan else found

@@ -99,6 +99,9 @@ def transpose(a: Any, axes: Any = None) -> Value:
 
 @implements(np.matrix_transpose)
 def matrix_transpose(x: Any, /) -> Value:
+    x = lift(x)
+    if ndim_of(x) < 2:
+        raise ValueError(f"Input array must be at least 2-dimensional, but it is {ndim_of(x)}")
     return swapaxes(x, -1, -2)
 
 

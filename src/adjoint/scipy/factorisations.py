@@ -193,7 +193,8 @@ def _all_real(w: Value) -> bool:
     """Whether the eigenvalues are real, so that SciPy gives real vectors; complex if not known."""
     try:
         return bool(np.all(np.imag(stop_gradient(w)) == 0))
-    except (BatchError, UnsupportedError):
+    except (BatchError, UnsupportedError) as error:
+        error.settle()
         return False
 
 

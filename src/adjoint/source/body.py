@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from ..core.bind import Traced, class_of
-from ..core.errors import NamedLine, UnsupportedError
+from ..core.code import NamedLine
+from ..core.errors import UnsupportedError
 from ..core.types import Type, Value, dtype_of
 from ..ir.edit import dead_code, values_read
 from ..ops.broadcast import cast, where

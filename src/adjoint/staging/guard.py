@@ -238,6 +238,11 @@ class Guarded(Stage):
             return x.by is self and (x.aux[0] in self.light or x.aux[0] in self.pending)
         return type(x) in PYTHON_NUMBERS
 
+    @property
+    def has_bools(self) -> bool:
+        """Whether a value is a Python bool in the user's program."""
+        return bool in self.pending.values() or any(weight[0] is bool for weight in self.light.values())
+
     def class_of_pending(self, x: Value) -> type | None:
         if not isinstance(x, Traced) or x.by is not self:
             return None

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from ..core.bind import Trace, Traced, is_array, table, unwrap_fresh
-from ..core.errors import NamedLine, UnsupportedError, user_line, written_on
+from ..core.code import NamedLine
+from ..core.errors import UnsupportedError, user_line, written_on
 from ..core.op import Op
 from ..core.types import Shape, Type, Value
 from ..derive import type_rule

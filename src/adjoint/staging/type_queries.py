@@ -3,7 +3,8 @@
 Whether a function uses them is determined from its code and that of the functions it can reach. The staged copy has a replaced
 `type`, which knows traced values; but not all code can be copied. So a function that calls `type` also runs eagerly at its first
 call, and the results are compared: a decision by type is the same at every call with such arguments, so a wrong branch shows at
-once. A function that compares values by identity is compiled for the set of arguments that are the same object.
+once. A function that compares values by identity is compiled for the set of arguments that are the same object; one that asks
+whether a value `is True` is not compiled for Python's bools.
 """
 
 from __future__ import annotations
@@ -25,8 +26,17 @@ _TOLERANCE = 1e-6  # rounding of another order of operations; a wrong branch dif
 
 def line_of_type(f: Any) -> str | None:
     """The line on which a function, or one that it can reach, calls `type`."""
+    return _first_line(f, _calls_type)
+
+
+def line_of_bool(f: Any) -> str | None:
+    """The line on which a function, or one that it can reach, compares with True or False by identity."""
+    return _first_line(f, _compares_bools)
+
+
+def _first_line(f: Any, find: Callable[[types.CodeType], int | None]) -> str | None:
     for code in _codes(f):
-        line = _calls_type(code)
+        line = find(code)
         if line is not None:
             return f"{os.path.basename(code.co_filename)}:{line}"
     return None
@@ -55,6 +65,19 @@ def _calls_type(code: types.CodeType) -> int | None:
     for instruction in dis.get_instructions(code):
         if instruction.argval == "type" and instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME") and instruction.positions:
             return instruction.positions.lineno
+    return None
+
+
+@functools.lru_cache(1 << 10)
+def _compares_bools(code: types.CodeType) -> int | None:
+    """The line of `x is True`, or of `case True:`."""
+    if not any(constant is True or constant is False for constant in code.co_consts):
+        return None
+    before: list[dis.Instruction] = []
+    for instruction in dis.get_instructions(code):
+        if instruction.opname == "IS_OP" and any(i.opname == "LOAD_CONST" and type(i.argval) is bool for i in before[-2:]):
+            return instruction.positions.lineno if instruction.positions else code.co_firstlineno
+        before.append(instruction)
     return None
 
 

@@ -25,7 +25,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import NamedLine, UnsupportedError
+from ..core.code import NamedLine
+from ..core.errors import UnsupportedError
 from ..core.op import Op
 from ..core.types import Type
 from ..ir.edit import values_read

@@ -1,0 +1,60 @@
+"""A function that catches an error of ours inside a transform, and continues.
+
+    def f(x):
+        try:
+            return float(x) ** 2     # refused inside grad: the derivative would be lost
+        except TypeError:
+            return 0.0               # never reached on plain numbers
+
+Its result counts if the function gives the same on plain numbers. Otherwise the transform raises the error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..core.bind import Traced
+from ..core.errors import UnsupportedError, refused
+from ..core.tree import flatten
+from ..staging.type_queries import agree
+from .arguments import name_of
+
+Function = Callable[..., Any]
+
+
+class Caught:
+    """Watches one run of a function inside a transform."""
+
+    def __init__(self, f: Function, transform: str) -> None:
+        self.f, self.transform = f, transform
+        self.before = refused.get()
+
+    def refuse(self) -> None:
+        """Raise the error that the function has caught, if there is one: it is staged, perhaps for other numbers."""
+        if refused.get() is not self.before:
+            raise self.error()
+
+    def compare(self, inputs: Sequence[Any], found: Callable[[], Any], plain: Callable[[], Any]) -> None:
+        """Raise it if the function gives another result on plain numbers.
+
+        Where a value is traced by a transform outside as well, that one compares.
+        """
+        if refused.get() is self.before or any(isinstance(x, Traced) for x in inputs):
+            return
+        error = self.error()
+        try:
+            expected = plain()
+        except Exception as other:
+            raise error from other
+        result = found()
+        if any(isinstance(y, Traced) for y in (*flatten(result)[0], *flatten(expected)[0])):
+            return
+        if not agree(result, expected, lambda: inputs):
+            raise error
+        refused.set(self.before)
+
+    def error(self) -> UnsupportedError:
+        return UnsupportedError(
+            f"{name_of(self.f)} catches an error that it meets only inside {self.transform}, and continues: {refused.get()}", ""
+        )
