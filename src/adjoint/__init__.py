@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from . import numpy
 from .api.elementwise import derivative, elementwise_grad
-from .api.grad import grad, jvp, linearize, stop_gradient, value_and_grad, vjp
+from .api.forward import jvp, linearize
+from .api.grad import grad, stop_gradient, value_and_grad, vjp
 from .api.jacobian import hessian, hvp, jacfwd, jacobian, jacrev
 from .api.vmap import vmap
 from .core.errors import AdjointError

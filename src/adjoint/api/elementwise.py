@@ -10,7 +10,8 @@ import numpy as np
 from ..core.errors import ArgumentError, DtypeError, ShapeError
 from ..core.types import dtype_of, shape_of
 from .arguments import check_callable, differentiable, name_of, positions
-from .grad import Recording, choice, run_jvp
+from .forward import run_jvp
+from .grad import Recording, choice
 from .protection import run_protected
 from .transformed import Transformed
 

@@ -1,4 +1,4 @@
-"""The transforms: functions in, functions out.
+"""The transforms of reverse mode: functions in, functions out.
 
 Each is a thin composition of one interpreter (`eager/`), the argument handling of `api/arguments.py` and containers. The `_run_*`
 functions do the work; the public ones check their options and return a `Transformed`.
@@ -7,22 +7,19 @@ functions do the work; the public ones check their options and return a `Transfo
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from .. import transform as structured  # noqa: F401 - the rules of loops and branches
-from ..core.bind import Traced, snapshot, with_gaps
-from ..core.errors import ArgumentError, DtypeError, ShapeError, boundary, runs_inside
+from ..core.bind import Traced, snapshot
+from ..core.errors import ArgumentError, DtypeError, ShapeError, boundary
 from ..core.op import OPS
-from ..core.tree import LEAF, Structure, final, flatten, flatten_tangent, leaf_names, map_leaves
+from ..core.tree import LEAF, final, flatten, flatten_tangent, leaf_names, map_leaves
 from ..core.types import Type, Value, dtype_of, shape_of
 from ..eager.backward import backward
-from ..eager.dual import Dual
 from ..eager.mutation import Watch
 from ..eager.on_gpu import follows_gpu, landed
-from ..eager.repeated import RetreatError
 from ..eager.tape import Node, Tape
 from ..numpy.layout import own_copy
 from ..staging.deferred import tape_in_stage
@@ -38,7 +35,6 @@ from .arguments import (
     positions,
     regroup,
     replace,
-    uncached,
     warn_if_rounded,
 )
 from .caught import Caught
@@ -286,7 +282,7 @@ class Pullback:
         return Pullback, (self._recording.staged(), self._name)
 
 
-def _private(x: Value) -> Value:
+def private(x: Value) -> Value:
     """A copy, so that what a pullback keeps is not changed by a later write to the user's array."""
     if isinstance(x, np.ndarray):
         return own_copy(x)
@@ -308,193 +304,9 @@ def vjp(f: Function, *primals: Any, has_aux: bool = False) -> Any:
     check_callable(f, "vjp")
     if not primals:
         raise ArgumentError("vjp needs at least one argument to differentiate: vjp(f, x)")
-    recording = Recording(f, map_leaves(_private, primals), {}, tuple(range(len(primals))), has_aux, "vjp", lasting=True)
-    out = recording.structure.unflatten([_private(y) for y in recording.outputs])
-    return (out, Pullback(recording), map_leaves(_private, recording.aux)) if has_aux else (out, Pullback(recording))
-
-
-# -- forward mode -----------------------------------------------------------------------------------------------
-
-
-Pushed = tuple[Structure, list[Value], list[Value | None], Any]
-
-
-@dataclass(slots=True)
-class ForwardRun:
-    """One run of a function in forward mode: its arguments, opened into `inputs`, with their tangents."""
-
-    f: Function
-    primals: Sequence[Any]
-    inputs: Sequence[Value]
-    structures: Sequence[Structure]
-    tangents: Sequence[Value | None]
-    has_aux: bool
-    transform: str
-
-    def arguments(self, leaves: Sequence[Value]) -> Sequence[Any]:
-        """The arguments with other leaves in them."""
-        return replace(self.primals, range(len(self.primals)), self.structures, leaves)
-
-    @runs_inside
-    def push(self, marks: bool = False) -> Pushed:
-        """One forward pass: structure, primals and tangents of the result, and aux; by reverse mode where forward mode cannot.
-
-        A function with a loop runs again in forward mode, with `marks` of live tangents: two passes back through it know less.
-        """
-        f, inputs, transform = self.f, self.inputs, self.transform
-        watch, caught = Watch(), Caught(f, transform)
-        watch_arguments(watch, self.primals, range(len(self.primals)), inputs)
-        dual = Dual(transform, retreats=True, marks=marks)
-        try:
-            with dual:
-                leaves = [x if t is None else with_gaps(Traced(dual, x, t)) for x, t in zip(inputs, self.tangents, strict=True)]
-                result = final(uncached(f)(*self.arguments(leaves)))
-        except RetreatError as met:
-            if met.trace is not dual:
-                raise
-            return self.push(marks=True) if dual.has_loop and not marks else self.push_by_pulls()
-        watch.check()
-        if dual.overflowed:  # a partial that reads an overflowed value is a wrong number, which a tape marks
-            return self.push_by_pulls()
-        aux = None
-        if self.has_aux:
-            result, aux = split_aux(result, f, transform)
-            own = Results(*inputs).own
-            aux = map_leaves(lambda x: own(check_alive(dual.split(x)[0], dual)), aux)
-        if result is None:
-            output_leaf(None, f, transform)
-        parts, structure = flatten(result)
-        labels = leaf_names("", structure)
-        pairs = [dual.split(output_leaf(y, f, transform, label, dual)) for y, label in zip(parts, labels, strict=True)]
-        if all(t is None for _, t in pairs):
-            warn_if_rounded(dual, f)
-        ys = [y for y, _ in pairs]
-
-        def found() -> Any:
-            return (structure.unflatten(ys), aux) if self.has_aux else structure.unflatten(ys)
-
-        caught.compare(inputs, found, lambda: run_protected(f, self.primals, {}))
-        return structure, ys, [t for _, t in pairs], aux
-
-    def push_by_pulls(self) -> Pushed:
-        """As `push`, by two reverse passes: the pullback is linear, and its transpose is the pushforward."""
-        f, transform = self.f, self.transform
-        wanted = [i for i, t in enumerate(self.tangents) if t is not None]
-
-        def of_wanted(*parts: Any) -> Any:
-            leaves = list(self.inputs)
-            for i, part in zip(wanted, parts, strict=True):
-                leaves[i] = part
-            return f(*self.arguments(leaves))
-
-        of_wanted.__name__ = name_of(f)
-        given = [self.inputs[i] for i in wanted]
-        recording = Recording(of_wanted, given, {}, tuple(range(len(wanted))), self.has_aux, transform)
-        floats = [k for k, y in enumerate(recording.outputs) if dtype_of(y).kind in "fc"]  # other results have no tangents
-        pushed: list[Value | None] = [None] * len(recording.outputs)
-        back = _transposed(recording, floats, transform)
-        for k, t in zip(floats, back.pull([self.tangents[i] for i in wanted]), strict=True):
-            pushed[k] = t
-        return recording.structure, recording.outputs, pushed, recording.aux
-
-
-def _transposed(recording: Recording, floats: Sequence[int], transform: str) -> Recording:
-    """The pullback of a recording's float results, recorded: pulling back through it pushes forward."""
-
-    def pull(*cotangents: Any) -> Any:
-        given: list[Any] = [None] * len(recording.outputs)
-        for k, g in zip(floats, cotangents, strict=True):
-            given[k] = g
-        pulled = recording.pull(given)
-        return [np.zeros(shape_of(x), dtype_of(x)) if g is None else g for g, x in zip(pulled, recording.inputs, strict=True)]
-
-    # A linear map is the same at any point; at zeros a limit that does not exist would seem to exist.
-    draw = np.random.default_rng(0)
-    outputs = [recording.outputs[k] for k in floats]
-    points = [np.asarray(draw.uniform(1.0, 2.0, shape_of(y)), dtype_of(y))[()] for y in outputs]
-    return Recording(pull, points, {}, tuple(range(len(points))), False, transform)
-
-
-@boundary
-@follows_gpu
-def jvp(f: Function, primals: Any, tangents: Any, *, has_aux: bool = False) -> Any:
-    """The result of f and its derivative in the direction of the tangents: J·v, by forward mode.
-
-    >>> jvp(lambda x, y: x * y, (3.0, 4.0), (1.0, 0.0))
-    (np.float64(12.0), np.float64(4.0))
-    """
-    check_callable(f, "jvp")
-    for what, given in (("primals", primals), ("tangents", tangents)):
-        if not isinstance(given, (tuple, list)):
-            raise ArgumentError(
-                f"{what} of jvp is a tuple with one entry per argument, not {type(given).__name__}; write jvp(f, (x,), (v,))"
-            )
-    if len(primals) != len(tangents):
-        raise ShapeError(f"jvp got {len(primals)} primals and {len(tangents)} tangents")
-    return run_jvp(f, primals, tangents, has_aux, "jvp")
-
-
-def run_jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool, transform: str) -> Any:
-    indices = range(len(primals))
-    inputs, structures = open_arguments(primals, indices, transform)
-    names = [name for i, s in zip(indices, structures, strict=True) for name in leaf_names(f"argument {i}", s)]
-    given = [
-        t for s, part, i in zip(structures, tangents, indices, strict=True) for t in flatten_tangent(s, part, f"tangent {i}")
-    ]
-    pushed = [match_type(t, Type.of(x), f"the tangent of {name}") for t, x, name in zip(given, inputs, names, strict=True)]
-    structure, ys, ts, aux = ForwardRun(f, primals, inputs, structures, pushed, has_aux, transform).push()
-    results = Results(*inputs, *pushed)
-    out = structure.unflatten([results.own(y) for y in ys])
-    tangent = structure.unflatten([results.of(t, y) for t, y in zip(ts, ys, strict=True)])
-    return (out, tangent, aux) if has_aux else (out, tangent)
-
-
-class Pushforward:
-    """The function that `linearize` returns: from tangents of the arguments to those of the result."""
-
-    def __init__(self, structures: Sequence[Structure], types: Sequence[Type], structure: Structure, pull: Recording) -> None:
-        self._structures, self._types, self._structure, self._pull = structures, types, structure, pull
-
-    def __repr__(self) -> str:
-        return f"<linear map of {', '.join(map(repr, self._types))}>"
-
-    def __reduce__(self) -> Any:
-        return Pushforward, (self._structures, self._types, self._structure, self._pull.staged())
-
-    @boundary
-    @follows_gpu
-    def __call__(self, *tangents: Any) -> Any:
-        if len(tangents) != len(self._structures):
-            raise ShapeError(f"the linear map takes {len(self._structures)} tangents, got {len(tangents)}")
-        given = [
-            t
-            for s, part, i in zip(self._structures, tangents, range(len(tangents)), strict=True)
-            for t in flatten_tangent(s, part, f"tangent {i}")
-        ]
-        seeds = [match_type(t, wanted, "a tangent") for t, wanted in zip(given, self._types, strict=True)]
-        results = Results(*seeds)
-        pulled = self._pull.pull(seeds)
-        out = self._structure.unflatten([results.of(t, y) for t, y in zip(pulled, self._pull.inputs, strict=True)])
-        return out if any(isinstance(seed, Traced) for seed in seeds) else landed(out)
-
-
-@boundary
-@follows_gpu
-def linearize(f: Function, *primals: Any) -> Any:
-    """The result of f at a point, and its derivative there as a function of tangents. f runs once.
-
-    The pullback is linear; pulling back through it gives the pushforward: forward mode from two reverse passes.
-
-    >>> import adjoint as ad
-    >>> y, push = ad.linearize(np.sin, 0.0)
-    >>> y, push(2.0)
-    (np.float64(0.0), np.float64(2.0))
-    """
-    check_callable(f, "linearize")
-    recording = Recording(f, map_leaves(_private, primals), {}, tuple(range(len(primals))), False, "linearize", lasting=True)
-    transposed = _transposed(recording, range(len(recording.outputs)), "linearize")
-    out = recording.structure.unflatten([_private(y) for y in recording.outputs])
-    return out, Pushforward(recording.structures, [Type.of(x) for x in recording.inputs], recording.structure, transposed)
+    recording = Recording(f, map_leaves(private, primals), {}, tuple(range(len(primals))), has_aux, "vjp", lasting=True)
+    out = recording.structure.unflatten([private(y) for y in recording.outputs])
+    return (out, Pullback(recording), map_leaves(private, recording.aux)) if has_aux else (out, Pullback(recording))
 
 
 # -- constants --------------------------------------------------------------------------------------------------

@@ -12,7 +12,8 @@ from ..core.errors import ArgumentError, DtypeError, ShapeError
 from ..core.types import Value, dtype_of, shape_of
 from ..ops.broadcast import moveaxis, reshape
 from .arguments import Results, check_callable, name_of, open_arguments, positions, regroup
-from .grad import ForwardRun, Recording, choice, gradient_of, run_jvp
+from .forward import ForwardRun, run_jvp
+from .grad import Recording, choice, gradient_of
 from .protection import run_protected
 from .transformed import Transformed
 from .vmap import batch_apply

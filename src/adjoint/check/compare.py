@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..api.arguments import check_callable, name_of, positions, regroup
-from ..api.grad import grad, jvp
+from ..api.forward import jvp
+from ..api.grad import grad
 from ..api.jacobian import jacrev
 from ..core.errors import ArgumentError, boundary
 from ..core.tree import LEAF, flatten, map_leaves

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..api.arguments import regroup
-from ..api.grad import jvp, vjp
+from ..api.forward import jvp
+from ..api.grad import vjp
 from ..core.errors import AdjointError, CheckError
 from ..core.tree import flatten
 from ..core.types import dtype_of, shape_of

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..api.arguments import NUMBERS
 from ..api.bodies import write
 from ..api.custom_call import Call
-from ..api.grad import jvp, vjp
+from ..api.forward import jvp
+from ..api.grad import vjp
 from ..api.transformed import Transformed
 from ..api.vmap import vmap
 from ..core.bind import Trace, Traced, unwrap_fresh

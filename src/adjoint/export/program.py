@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 
 from ..api.arguments import name_of, positions
-from ..api.grad import grad, jvp, value_and_grad, vjp
+from ..api.forward import jvp
+from ..api.grad import grad, value_and_grad, vjp
 from ..api.graph import Program, graph
 from ..api.jacobian import hessian, hvp, jacobian
 from ..compiler.lower.kernel import PARTS

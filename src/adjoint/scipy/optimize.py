@@ -16,7 +16,7 @@ from typing import Any
 import scipy.optimize as _scipy
 
 from .. import numpy as anp
-from ..api.grad import jvp
+from ..api.forward import jvp
 from ..api.jacobian import jacfwd
 from . import host
 from .numbers import Noted, number, plain, with_value
