@@ -87,6 +87,30 @@ def soft_dtw(d):
     return r[n, m]
 
 
+def unique_in_a_loop(x):
+    total = 0.0
+    for i in range(20):
+        total = total + np.sum(np.unique(x * (1 + 0.01 * i)))
+        x = np.sin(x) + 0.01 * x
+    return total
+
+
+def clipped_by_masks(x):
+    y = x.copy()
+    y[y < 0] = 0.0
+    y[y > 1] = 1.0
+    return np.sum(y**2)
+
+
+def drawdown(x):
+    wealth = np.cumsum(x)
+    return np.max(np.maximum.accumulate(wealth) - wealth)
+
+
+def small_systems(a):
+    return np.sum(np.linalg.solve(a, np.ones((len(a), a.shape[1], 1))))
+
+
 W, M = RNG.normal(size=8), RNG.normal(size=(12, 12))
 PROGRAMS = {
     "minibatch X[index]": (minibatch, (W, RNG.integers(0, 1000, 32))),
@@ -99,6 +123,13 @@ PROGRAMS = {
     "Gauss-Seidel 12 x 12 x 10": (gauss_seidel, (RNG.normal(size=(12, 12)),)),
     "soft-DTW 40 x 40": (soft_dtw, (RNG.normal(size=(40, 40)) ** 2,)),
     "Cholesky by hand, n = 12": (cholesky, (M @ M.T + 12 * np.eye(12),)),
+    "np.unique in a loop, n = 100": (unique_in_a_loop, (RNG.normal(size=100),)),
+    "y[y < 0] = 0, n = 1000": (clipped_by_masks, (RNG.normal(size=1000),)),
+    "maximum.accumulate, n = 1e5": (drawdown, (RNG.normal(size=10**5),)),
+    "three quantiles, n = 1e5": (lambda x: np.sum(np.quantile(x, [0.1, 0.5, 0.9])), (RNG.normal(size=10**5),)),
+    "singular values 30 x 30": (lambda a: np.sum(np.linalg.svd(a, compute_uv=False)), (RNG.normal(size=(30, 30)),)),
+    "1000 systems 5 x 5": (small_systems, (RNG.normal(size=(1000, 5, 5)) + 4 * np.eye(5),)),
+    "np.correlate of 1000, full": (lambda x: np.sum(np.correlate(x, x, "full") ** 2), (RNG.normal(size=1000),)),
 }
 
 

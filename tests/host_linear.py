@@ -92,11 +92,13 @@ def _orthogonal(step: Lapack, tau: Any, q: Any) -> bool:
     return bool(info != 0)
 
 
-def _singular(step: Lapack, a: Any, u: Any, s: Any, vh: Any) -> bool:
+def _singular(step: Lapack, a: Any, s: Any, *vectors: Any) -> bool:
     try:
-        u[...], s[...], vh[...] = np.linalg.svd(a, full_matrices=step.options["full"])
+        u, s[...], vh = np.linalg.svd(a, full_matrices=step.options["job"] == "A")
     except np.linalg.LinAlgError:
         return True
+    for out, part in zip(vectors, (u, vh), strict=False):
+        out[...] = part
     return False
 
 

@@ -6,6 +6,7 @@ import importlib
 import importlib.metadata
 import importlib.util
 import inspect
+import os
 import pkgutil
 import subprocess
 import sys
@@ -69,6 +70,24 @@ def test_heavy_modules_load_on_first_use():
     script = f"import sys, adjoint, adjoint.numpy; print([m for m in {heavy} if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
     assert out.strip() == "[]"
+
+
+def test_a_program_from_disk_needs_neither_passes_nor_the_code_generator(tmp_path):
+    script = tmp_path / "program.py"
+    script.write_text(
+        "import sys, numpy as np, adjoint as ad\n"
+        "def f(x):\n"
+        "    for i in range(3):\n"
+        "        x = np.sin(x) * x if i else x\n"
+        "    return np.sum(x)\n"
+        "ad.jit(ad.grad(f))(np.ones(10))\n"
+        "names = ('rewrite.loops', 'rewrite.simplify.rules', 'compiler.lower.fuse', 'compiler.llvm.program')\n"
+        "print(*[m for m in names if 'adjoint.' + m in sys.modules])\n"
+    )
+    environment = {**os.environ, "ADJOINT_CACHE_DIR": str(tmp_path / "cache")}
+    for times in range(2):
+        run = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True, env=environment)
+        assert bool(run.stdout.split()) == (times == 0)
 
 
 def test_plain_calls_of_the_drop_in_are_numpys_own():

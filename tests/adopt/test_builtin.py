@@ -102,3 +102,15 @@ def test_classes_of_numbers_with_a_metaclass(write):
     assert ad.grad(copy.f)(2.0) == ad.jit(ad.grad(copy.f))(2.0) == 12.0
     assert issubclass(copy.Unit, float)
     assert isinstance(copy.Unit.KM, float)
+
+
+def test_scalars_of_numpy_are_no_numbers_of_python(write):
+    """`np.float64(x)` of a Python float can be indexed, as NumPy's scalars can."""
+    write(
+        "scalars_i.py",
+        "import numpy as np\ndef f(x):\n    y = np.float64(x)\n    return (y[y > 0] * 2).sum() + y[()] + y.item()\n",
+    )
+    m = ad.adopt("scalars_i")
+    for f in (ad.grad(m.f), ad.jit(ad.grad(m.f)), ad.derivative(m.f), ad.jit(m.f)):
+        assert f(1.0) == 4.0
+        assert f(np.float64(1.0)) == 4.0

@@ -184,3 +184,24 @@ def test_neighbours(write):
         with pytest.raises(ad.AdjointError, match=r"ad\.map"):
             ad.vmap(f)(x[None])
         assert np.allclose(ad.grad(f)(x), ad.jit(ad.grad(f))(x))
+
+
+def test_compiled_code_that_looks_for_a_class(write):
+    """Cython's fused functions and pybind11's overloads check classes, and convert nothing."""
+    write(
+        "overloads.py",
+        """
+        from scipy.special import cython_special
+        from scipy.fft._pocketfft import pypocketfft
+        def fused(x):
+            return cython_special.psi(x)
+        def overloaded(x):
+            return pypocketfft.r2c(x, (0,), True, 0, None, 1)[0].real
+        """,
+    )
+    m = ad.adopt("overloads")
+    for f, x, line in ((m.fused, 2.0, 5), (m.overloaded, np.ones(4), 7)):
+        f(x)
+        for transform in (ad.grad, ad.jacfwd):
+            with pytest.raises(ad.AdjointError, match=rf"takes plain values only.*overloads\.py:{line}"):
+                transform(f)(x)

@@ -563,3 +563,14 @@ def test_broadcast(write):
     np.testing.assert_array_equal(ad.jit(m.product)(a, b), a * b)
     with pytest.raises(ValueError):
         ad.grad(lambda a: m.shape(a, np.ones(2)) and 1.0)(a)
+
+
+def test_a_module_that_cannot_be_loaded_twice(write):
+    write("registry.py", "names = []\n")
+    write("registers.py", "import registry\nassert 'flag' not in registry.names, 'twice'\nregistry.names.append('flag')\n")
+    write("uses_registers.py", "import math, registers\ndef f(x):\n    return math.sin(x)\n")
+    importlib.import_module("uses_registers")
+    with pytest.raises(AssertionError, match="twice") as error:
+        ad.adopt("uses_registers", include=["registers"], exclude=["registry"])
+    assert "exclude=['registers']" in "".join(error.value.__notes__)
+    assert ad.grad(ad.adopt("uses_registers", exclude=["registers"]).f)(0.0) == 1.0

@@ -4,6 +4,7 @@ import collections
 import dataclasses
 import functools
 import math
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -443,3 +444,24 @@ def test_transforms_that_run_at_once_need_a_function_too():
         ad.linearize(3.0, 1.0)
     with complaint(TypeError, "at least one argument"):
         ad.vjp(np.sin)
+
+
+@pytest.mark.parametrize("rounding", [lambda y: round(y, 3), lambda y: np.round(y, 3), lambda y: y.round(2), anp.around])
+@pytest.mark.parametrize("transform", [ad.grad, ad.derivative, lambda f: ad.jit(ad.grad(f)), lambda f: ad.grad(ad.jit(f))])
+def test_a_result_that_is_rounded_for_print_is_constant_with_a_warning(rounding, transform):
+    f = lambda x: rounding(np.sin(x))
+    digits = rounding is not anp.around  # which rounds to integers here: a step function, as written
+    with (
+        pytest.warns(RuntimeWarning, match=r"constant to \w+, with derivative 0: it was rounded to \d decimals \(test_arg")
+        if digits
+        else nullcontext()
+    ):
+        assert transform(f)(1.0) == 0.0
+
+
+def test_values_that_are_rounded_aside_do_not_warn():
+    assert ad.grad(lambda x: x * (2.0 if round(x, 3) > 0 else 1.0))(1.0) == 2.0
+    assert ad.grad(lambda x: x * round(x, 1))(1.52) == 1.5
+    with pytest.warns(RuntimeWarning, match="rounded"):
+        ad.grad(lambda x: round(x, 2))(1.0)
+    assert ad.grad(lambda x: 1.0)(1.0) == 0.0  # an earlier call has rounded

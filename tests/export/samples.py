@@ -71,6 +71,54 @@ def transforms(z, x):
     return np.fft.fft(z), np.fft.ifft2(z, norm="ortho"), np.fft.rfft(x, axis=0), np.fft.irfft(z[:, :3], n=5), np.fft.hfft(z[0])
 
 
+def complex_matrices(a, b, d):
+    """Systems, inverses, determinants and factors, of stacks too; a real matrix and complex right-hand sides."""
+    h = a @ np.conj(np.swapaxes(a, -1, -2)) + 4 * np.eye(a.shape[-1])
+    stacked = np.stack([a, h])
+    systems = np.linalg.solve(a, b), np.linalg.solve(stacked, a), np.linalg.solve(d, b), np.linalg.solve(a, d)
+    triangle = adjoint.scipy.linalg.solve_triangular(a, b, lower=True)
+    return *systems, np.linalg.inv(stacked), np.linalg.det(a), *np.linalg.slogdet(stacked), np.linalg.cholesky(h), triangle
+
+
+def complex_loss(a, b):
+    h = a @ np.conj(a.T) + 4 * np.eye(a.shape[-1])
+    first = np.sum(np.abs(np.linalg.solve(a, b)) ** 2) + np.abs(np.linalg.det(np.linalg.inv(a)))
+    return first + np.linalg.slogdet(h)[1] + np.sum(np.abs(np.linalg.cholesky(h)) ** 3)
+
+
+def long_program(x, count=600):
+    """Thousands of equations of many kinds, so that they are not rolled into loops."""
+    rng = np.random.default_rng(7)
+    values = [x, x[::-1] * 0.5, np.cos(x), x * x]
+    for kind, i, j, k, shift in zip(*rng.integers(0, 4, size=(4, count)), rng.integers(1, len(x), size=count), strict=True):
+        a, b, factor = values[i], values[j], float(rng.uniform(0.1, 0.9))
+        first, rest = a[:shift], np.concatenate([b[shift:], b[:shift]])
+        if kind < 2:
+            values[k] = a * factor + np.sin(rest)
+        elif kind == 2:
+            values[k] = rest / (2 + np.sum(first * first))
+        else:
+            values[k] = np.concatenate([first, b[shift:]]) - factor
+    return np.stack(values)
+
+
+def many_results(x, n):
+    """Hundreds of results of several dtypes and shapes: numbers, rows, tables, none."""
+    found = [(x[i] * k, x * k, np.outer(x, x[: k % 3]), n + k, x > k, np.sum(n) * k) for k in range(40) for i in (k % len(x),)]
+    return [y for row in found for y in row]
+
+
+def without_elements(x, n, z):
+    """Arrays without elements in every kind of step: elementwise, sums, products, joins, order, indices, loops, complex."""
+    empty, none = x[:0], x.reshape(3, 2)[:, :0]
+    carry, rows = ad.scan(lambda c, r: (c + np.sum(r), c * 2), x[0], none.T)
+    joined = np.concatenate([empty, x]), np.stack([empty, empty]), np.sort(none, axis=0), np.cumsum(empty), np.repeat(empty, 3)
+    summed = np.sum(empty), np.prod(none, 0), np.sum(none, 1), np.any(n > 9), np.all(n > 9), np.sum(n), n * 2
+    products = none @ none.T, none.T @ none, np.outer(empty, x), np.einsum("ij,kj->ik", none, none), np.linalg.det(none.T @ none)
+    systems = np.linalg.solve(np.zeros((0, 0)) + np.sum(empty), empty), np.linalg.inv(none.T @ none)
+    return *joined, *summed, *products, *systems, carry, rows, x[n], z * 2, np.abs(z), np.sum(z), np.where(z == 0, z, 1j)
+
+
 def recurrence(x):
     return ad.scan(lambda c, r: (np.sin(c) + r * c, c * r), x[0], x)
 
@@ -186,6 +234,8 @@ def whole_arguments(dtype):
 
 
 G = ("gradient",)
+Z = np.random.default_rng(5).normal(size=(5, 5, 2)) @ np.array([1.0, 1j])
+A32 = A.astype(np.float32)
 T = RNG.normal(size=(3, 5))
 W = np.concatenate([RNG.normal(size=40), RNG.normal(size=40) * 12, [0.0, -0.0, 1.0, 2.0, -1.0, 8.0, 12.0, 171.0, np.nan]])
 RANK_ONE = np.outer([1.0, 2.0, -1.0, 0.5], [1.0, 0.5, 2.0])
@@ -294,6 +344,14 @@ SAMPLES |= {
     "gradient of complex": (lambda z: np.sum(np.abs(np.exp(z) * z[::-1]) ** 2), (X + 1j * X[::-1],), ("gradient", "hvp")),
     "transforms": (transforms, (RNG.normal(size=(3, 7)) + 1j * RNG.normal(size=(3, 7)), RNG.normal(size=(12, 2))), ()),
     "gradient of transforms": (lambda x: np.sum(np.abs(np.fft.rfft(x, 11)) ** 3), (RNG.normal(size=(2, 9)),), G),
+    "complex constants": (lambda x: (x * 1j, Z[0], np.complex64(2 - 1j), Z[:0], Z.astype(np.complex64)), (2.0,), ()),
+    "complex matrices": (complex_matrices, (Z, Z[0] * 2, A[:5, :5]), ()),
+    "complex matrices of singles": (complex_matrices, (Z.astype(np.complex64), Z[0].astype(np.complex64), A32[:5, :5]), ()),
+    "one complex matrix": (complex_matrices, (Z[:1, :1], Z[0, :1], A[:1, :1]), ()),
+    "gradient of complex matrices": (complex_loss, (Z, Z[1]), G),
+    "thousands of equations": (lambda x: np.sum(long_program(x) ** 2), (np.linspace(-1, 1, 60),), G),
+    "many results": (many_results, (X, np.arange(-2, 3)), ()),
+    "nothing in every step": (without_elements, (X, np.zeros(0, int), np.zeros((2, 0), complex)), ()),
     "no complex elements": (lambda z: (z * 2, np.fft.fft(z), z.sum(0)), (np.zeros((0, 3), complex),), ()),
     "gradient of a loop that does not run": (lambda x: ad.while_loop(lambda c: c < 0.0, lambda c: c * x, x * x), (2.0,), G),
 }
@@ -309,6 +367,28 @@ SAMPLES["large constants"] = (lambda i: [anp.take(c, i) for c in LARGE], (RNG.in
 SAMPLES |= {
     f"whole numbers of {dtype}": (whole_numbers, whole_arguments(dtype), ())
     for dtype in ("int8", "int16", "int32", "uint8", "uint16", "uint32", "uint64")
+}
+H = np.random.default_rng(2).normal(size=(4, 3)).astype(np.float16)
+
+
+def of_halves(x, y):
+    kinds = x.astype(np.float32), x.astype(np.int32), x.astype(bool), x.astype(np.float64).astype(np.float16)
+    special_ones = scipy.special.erf(x), np.arcsinh(x), np.exp(x), np.sign(x), np.isnan(x)
+    return np.sin(x) * y + 2, x / 3, x > y, x**2, np.where(x > 0, x, 0), *kinds, *special_ones
+
+
+#: Programs of numbers of 16 bits, for targets that have them.
+HALVES: dict[str, tuple[Any, tuple[Any, ...], tuple[str, ...]]] = {
+    "elementwise": (of_halves, (H[0], H[1]), ()),
+    "network": (lambda a, w: np.sum(np.tanh(a @ w) * 0.5), (H, H.T.copy()), G),
+    "reductions": (lambda a: (a.sum(), a.max(0), a.mean(1), np.argmax(a), np.sort(a, 0), np.cumsum(a, 1)), (H,), ()),
+    "other dtypes": (lambda a, b, n: (a * b, a + n, a[n], a * np.float32(2)), (H[:, 0], X[:4], np.array([1, 0, 3, 3])), ()),
+    "loop": (lambda x: ad.scan(lambda c, v: (np.sin(c) + v, c * v), x[0], x), (H[0],), ()),
+    "while": (lambda x: ad.while_loop(lambda c: c < 100, lambda c: c * 2 + 1, x), (np.float16(3),), ()),
+    "branch": (lambda x: ad.cond(x[0] > 0, lambda x: x * 2, lambda x: -x, x), (H[0],), ()),
+    "constants": (lambda x: (x * np.float16(1.5) + np.arange(3, dtype=np.float16), np.float16(2)), (H[0],), ()),
+    "no elements": (lambda x: (x * 2, x.sum(), x.T @ x), (H[:0],), ()),
+    "overflow": (lambda x: (x * 300, x + 1e-4, np.float16(1) / (x - x)), (np.array([300, -300, 1e-7], np.float16),), ()),
 }
 LOOSE = {
     "large constants": 0.0,

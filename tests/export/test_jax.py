@@ -5,7 +5,8 @@ import re
 import numpy as np
 import pytest
 from export.environments import JAX
-from export.samples import SAMPLES
+from export.samples import HALVES, SAMPLES
+from night import AT_NIGHT
 
 import adjoint as ad
 import adjoint.numpy as anp
@@ -44,9 +45,12 @@ def case(language, f, args, derivatives=()):
 def run_all(cases, rtol=1e-9):
     for (what, (sent, expected)), found in zip(cases, JAX.run([s for _, (s, _) in cases]), strict=True):
         assert not isinstance(found, str), f"{what}: {found}\n{sent[1]}"
-        single = any(np.asarray(x).dtype == np.float32 for x in [*expected, *sent[3]])
+        single = any(np.asarray(x).dtype in (np.float32, np.complex64) for x in [*expected, *sent[3]])
         for a, b in zip(found, expected, strict=True):
             assert (a.shape, a.dtype) == (np.shape(b), np.asarray(b).dtype), what
+            if a.dtype == np.float16:  # sums are rounded in another order
+                np.testing.assert_allclose(a, b, rtol=2e-3, atol=2e-3, err_msg=what)
+                continue
             np.testing.assert_allclose(a, b, rtol=2e-5 if single else rtol, atol=1e-6 if single else 1e-12, err_msg=what)
 
 
@@ -55,6 +59,8 @@ def run_all(cases, rtol=1e-9):
 def test_samples(language):
     cases, refusals = [], []
     for name, (f, args, derivatives) in SAMPLES.items():
+        if name == "thousands of equations" and not AT_NIGHT:
+            continue  # XLA compiles it for half a minute
         try:
             cases += [(name, c) for c in case(language, f, args, derivatives)]
         except UnsupportedError as error:
@@ -113,6 +119,12 @@ def test_programs(language):
 
 
 @JAX.needed
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_numbers_of_16_bits(language):
+    run_all([(name, c) for name, program in HALVES.items() for c in case(language, *program)])
+
+
+@JAX.needed
 def test_eigenvalues_in_jax():
     a = RNG.normal(size=(3, 3))
     run_all([("eigh", c) for c in case("jax", lambda a: np.sum(np.linalg.eigh(a + a.T)[0] ** 3), (a,), "gradient")])
@@ -148,5 +160,5 @@ def test_source_of_jax(tmp_path):
 def test_refusals(language):
     with pytest.raises(UnsupportedError, match=r"the op 'airy' cannot be written as .* \(test_jax.py:\d+\)"):
         getattr(export, language)(lambda x: ad.core.op.OPS["airy"](x), 1.0)
-    with pytest.raises(UnsupportedError, match="float16"):
-        getattr(export, language)(lambda x: x * 2, np.float16(1.0))
+    with pytest.raises(UnsupportedError, match=r"longdouble|float128"):
+        getattr(export, language)(lambda x: x * 2, np.longdouble(1.0))

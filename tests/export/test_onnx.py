@@ -5,7 +5,7 @@ import sys
 
 import numpy as np
 import pytest
-from export.samples import SAMPLES
+from export.samples import HALVES, SAMPLES
 
 import adjoint as ad
 from adjoint import export
@@ -44,7 +44,8 @@ def check(f, args, derivatives=(), model=None, rtol=1e-11):
 def same(found, expected, rtol=1e-12):
     for a, b in zip(found, expected, strict=True):
         assert (a.shape, a.dtype) == (np.shape(b), np.asarray(b).dtype)
-        np.testing.assert_allclose(a, b, rtol=rtol, atol=1e-6 if a.dtype == np.float32 else 1e-12)  # as in test_jax.py
+        slack = {"float32": 1e-6, "float16": 2e-3}.get(a.dtype.name, 1e-12)
+        np.testing.assert_allclose(a, b, rtol=max(rtol, 2e-3 * (a.dtype == np.float16)), atol=slack)  # as in test_jax.py
 
 
 def energy(x):
@@ -79,6 +80,12 @@ def test_samples(name):
         pytest.skip(str(error))
     single = any(np.asarray(x).dtype == np.float32 for x in flatten(args)[0])
     check(f, args, derivatives, model, rtol=2e-5 if single else 1e-9)
+
+
+@pytest.mark.parametrize("name", HALVES)
+def test_numbers_of_16_bits(name):
+    f, args, derivatives = HALVES[name]
+    check(f, args, derivatives, rtol=1e-6)
 
 
 def test_loops_and_branches_stay():

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from export.samples import sample
 
 import adjoint as ad
 from adjoint import export
@@ -132,3 +133,8 @@ def test_unicode_names_are_spelled():
     made = parts(eval("lambda θ, é, x: θ * é * x"), (1.0, 2.0, 3.0), derivatives="gradient", name="f")
     assert made[1].graph.input_names == ("theta", "e", "x")
     assert made[1].output_names == ("theta_bar",)
+
+
+def test_the_long_sample_is_long():
+    """The programs that all exporters share have one of more than 5,000 equations, which no pass makes short."""
+    assert max(len(part.graph) for part, _, _ in sample("thousands of equations")) > 5_000

@@ -1,5 +1,7 @@
 """Products and matrix routines written out: every layout and size, in C and as LLVM functions."""
 
+import pathlib
+
 import numpy as np
 import pytest
 from export.c_compiler import COMPILERS, Library
@@ -41,6 +43,26 @@ def test_products_of_all_remainders(sizes, dtype, tol, tmp_path):
         library = Library(write([part]), tmp_path, "f", compiler, ("-O2",))
         for found, expected in zip(library(part, given), f(*given), strict=True):
             np.testing.assert_allclose(found, expected, rtol=tol, atol=10 * tol)
+
+
+#: Vectors of 32 and of 64 bytes, with the features of a processor that have them; the tests above have 16.
+VECTORS = {("-mavx2", "-mfma"): ("avx2", "fma"), ("-mavx512f",): ("avx512f",)}
+
+
+@pytest.mark.skipif(not COMPILERS, reason="no C compiler; on Debian: apt-get install -y gcc clang")
+@pytest.mark.parametrize("flags", VECTORS, ids=" ".join)
+@pytest.mark.parametrize("dtype, tol", [(np.float64, 1e-12), (np.float32, 1e-4)])
+def test_products_with_longer_vectors(flags, dtype, tol, tmp_path):
+    information = pathlib.Path("/proc/cpuinfo")
+    if not information.exists() or not set(VECTORS[flags]) <= set(information.read_text(encoding="utf-8").split()):
+        pytest.skip(f"this processor has no {VECTORS[flags][0]}, or does not say so")
+    for sizes in SIZES:
+        given, f = products(sizes, dtype)
+        (part,) = parts(f, given, {}, derivatives=(), argnums=0, name="f")
+        for compiler in COMPILERS:
+            library = Library(write([part]), tmp_path, "f", compiler, ("-O3", *flags))
+            for found, expected in zip(library(part, given), f(*given), strict=True):
+                np.testing.assert_allclose(found, expected, rtol=tol, atol=10 * tol)
 
 
 @pytest.mark.parametrize("dtype, tol", [(np.float64, 1e-12), (np.float32, 1e-4)])

@@ -1,5 +1,7 @@
 """Editing graphs: liveness, numbering, cutting, substitution, bodies."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -113,6 +115,26 @@ def test_a_map_over_bodies():
     np.testing.assert_array_equal(edit.map_bodies(graph, constant).run_flat([X])[0], np.ones(2))
     assert len(seen) == 1
     assert not edit.has_bodies(staged())
+
+
+def test_a_body_that_many_equations_hold_is_changed_once():
+    """And equations in columns are not looked at one by one where nothing changes."""
+    graph = ad.graph(lambda x: ad.scan(lambda c, _: (np.sin(c) * 2.0, None), x, None, length=9)[0])(X)
+    (e,) = [e for e in graph.equations if edit.bodies(e.params)]
+    n = len(graph.input_types)
+    shared = tuple(dataclasses.replace(e, inputs=(n + i - 1 if i else 0,), outputs=(n + i,)) for i in range(3))
+    chain = dataclasses.replace(graph, equations=shared, outputs=(n + 2,))
+    in_columns = dataclasses.replace(chain, equations=columns_of(chain))
+    for form in (chain, in_columns):
+        seen = []
+
+        def constant(body):
+            seen.append(body)  # noqa: B023
+            return edit.substitute(body, {n: Literal(np.ones(2)) for n in edit.values_in(body.outputs)})
+
+        assert edit.map_bodies(form, lambda body: body) is form
+        np.testing.assert_array_equal(edit.map_bodies(form, constant).run_flat([X])[0], np.ones(2))
+        assert len(seen) == 1
 
 
 def looped(body):

@@ -1,5 +1,7 @@
 """numpy.linalg on traced values: factorisations up to the freedom they have, systems, determinants, products."""
 
+import warnings
+
 import numpy as np
 import pytest
 from harness import check, close, draw
@@ -144,6 +146,23 @@ def test_a_singular_matrix_left_out_of_a_stack():
         return np.sum(np.where(sign == 0, 0.0, log))
 
     np.testing.assert_allclose(ad.grad(f)(stack), [np.zeros((2, 2)), np.eye(2) / 2])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64, np.complex128])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_determinant_of_a_matrix_that_is_not_finite(bad, dtype):
+    """No derivative raises where NumPy's determinant does not; the other matrices of a stack are not touched."""
+    stack = np.stack([2 * np.eye(3), np.eye(3)]).astype(dtype)
+    stack[1, 0, 1] = bad
+    f = lambda a: np.sum(np.real(np.linalg.det(a)))
+    again = lambda a, i=0: ad.fori_loop(0, 2, lambda i, a: a * np.linalg.det(a)[:, None, None], a)
+    for transform in (ad.grad, lambda f: ad.jit(ad.grad(f)), lambda f: ad.grad(lambda a: np.sum(np.real(ad.grad(f)(a))))):
+        for g in (f, lambda a: np.sum(np.real(again(a)))):
+            found = transform(g)(stack)
+            assert found.dtype == dtype
+            assert np.isfinite(found[0]).all()
+            assert not np.isfinite(found[1, 2, 2])
 
 
 def test_determinant_third_derivative(rng):
@@ -531,3 +550,78 @@ def test_lstsq_where_the_rank_is_not_known(rng):
     np.testing.assert_array_equal(np.isnan(ad.vmap(f, in_axes=(0, None))(many, b)[1]), [[False], [True]])
     _, rows = ad.scan(lambda c, a: (c, f(a, b)[1]), 0.0, many)
     np.testing.assert_array_equal(np.isnan(rows), [[False], [True]])
+
+
+@pytest.mark.parametrize("rows", [4095, 4096, 4097, 60000])
+def test_tall_systems_need_no_square_of_their_longer_side(rows):
+    """Their usual cutoff grows with the rows, and leaves out what is zero but for rounding."""
+    t = np.linspace(-1.0, 1.0, rows)
+    a, b = np.vander(t, 3), np.cos(3 * t)
+    g = ad.grad(lambda a, b: np.sum(np.linalg.lstsq(a, b)[0] ** 2), (0, 1))
+    normal = ad.grad(lambda a, b: np.sum(np.linalg.solve(a.T @ a, a.T @ b) ** 2), (0, 1))
+    for found, expected in zip(g(a, b), normal(a, b), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-12)
+    inverse = ad.grad(lambda a: np.sum(np.linalg.pinv(a, rtol=None) @ b))(a)
+    np.testing.assert_allclose(inverse, ad.grad(lambda a: np.sum(np.linalg.solve(a.T @ a, a.T @ b)))(a), rtol=1e-7, atol=1e-12)
+
+
+# -- matrices at which there is no derivative -----------------------------------------------------------------------------
+
+
+DEPENDENT = {
+    "zeros": np.zeros((2, 2)),
+    "equal columns": np.ones((2, 2)),
+    "rank one": np.outer([1.0, 2.0, 3.0], [1.0, 1.0, 0.0]),
+    "tall": np.array([[1.0, 2.0], [2.0, 4.0], [3.0, 6.0]]),
+    "last column": np.diag([1.0, 1.0, 0.0]),
+    "wide": np.ones((2, 3)),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex128])
+@pytest.mark.parametrize("name", DEPENDENT)
+def test_qr_of_dependent_columns(name, dtype):
+    """q is not determined: nan and a warning in each mode, for this matrix of a stack."""
+    a = DEPENDENT[name].astype(dtype)
+    f = lambda a: np.sum(np.abs(np.linalg.qr(a)[0]) ** 3) + np.sum(np.real(np.linalg.qr(a)[1]))
+    with pytest.warns(RuntimeWarning, match="columns are not independent"):
+        gradient = ad.grad(f)(a)
+    with pytest.warns(RuntimeWarning, match="columns are not independent"):
+        tangent = ad.jvp(f, (a,), (np.ones_like(a),))[1]
+    assert gradient.dtype == dtype
+    assert np.isnan(gradient).any()
+    assert np.isnan(tangent)
+    assert np.isnan(ad.jit(ad.grad(f))(a)).any()
+    with pytest.warns(RuntimeWarning, match="columns are not independent"):
+        stack = ad.vmap(ad.grad(f))(np.stack([a, a + np.eye(*a.shape, dtype=dtype)]))
+    assert np.isnan(stack[0]).any()
+    if name != "last column":
+        np.testing.assert_allclose(stack[1], ad.grad(f)(a + np.eye(*a.shape, dtype=dtype)), rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "a", [np.array([[1.0, 1.0], [0.0, 1.0]]), np.array([[0.0, 1.0], [0.0, 0.0]]), np.eye(3) + np.eye(3, k=1)]
+)
+def test_eig_of_a_matrix_without_a_basis_of_eigenvectors(a):
+    f = lambda a: np.sum(np.real(np.linalg.eigvals(a) ** 2))
+    for run in (ad.grad(f), lambda a: ad.jvp(f, (a,), (np.ones_like(a),))[1]):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            assert np.isnan(run(a)).all()
+        assert any("eigenvectors are not independent" in str(w.message) for w in caught)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert np.isnan(ad.jit(ad.grad(f))(a)).all()
+
+
+@pytest.mark.parametrize("shape", [(2, 2), (3, 2), (2, 4)])
+@pytest.mark.parametrize("rank", [0, 1, 2])
+def test_singular_values_of_zero_have_a_kink(rank, shape, rng):
+    """As of abs the derivative is taken as 0: that of the nuclear norm, which is their sum."""
+    a = rng.normal(size=(shape[0], rank)) @ rng.normal(size=(rank, shape[1]))
+    total = lambda a: np.sum(np.linalg.svd(a, compute_uv=False))
+    expected = ad.grad(lambda a: np.linalg.norm(a, "nuc"))(a)
+    for run in (ad.grad(total), ad.jit(ad.grad(total)), lambda a: ad.vmap(ad.grad(total))(np.stack([a, a]))[0]):
+        np.testing.assert_allclose(run(a), expected, atol=1e-12)
+    t = rng.normal(size=shape)
+    np.testing.assert_allclose(ad.jvp(total, (a,), (t,))[1], np.sum(expected * t), atol=1e-12)

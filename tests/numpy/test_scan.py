@@ -4,6 +4,7 @@ from harness import check, draw
 
 import adjoint as ad
 import adjoint.numpy as anp
+from adjoint.compiler.lower.step import Cumulative
 from adjoint.core.errors import ReadOnlyError
 
 X = draw(np.random.default_rng(3), (3, 4))
@@ -118,3 +119,19 @@ def test_out():
         return y
 
     check(f, X, vmap=False)
+
+
+@pytest.mark.parametrize("n", [1, 2, 30, 5000])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_a_compiled_running_extremum_computes_nothing_for_its_derivative(n, dtype):
+    rng = np.random.default_rng(n)
+    x = np.round(rng.normal(size=n), 1).astype(dtype)
+    x[rng.random(n) < 0.1] = -0.0
+    if n > 2:
+        x[-1], x[n // 2] = np.nan, np.inf
+    for f in (np.maximum.accumulate, np.minimum.accumulate):
+        compiled = ad.jit(lambda x: f(2 * x))  # noqa: B023
+        np.testing.assert_array_equal(compiled(x), f(2 * x))
+        assert len([s for s in compiled.lower(x).lowered.steps if isinstance(s, Cumulative)]) <= 1
+        y = np.where(np.isfinite(x), x, dtype == "f4")
+        np.testing.assert_allclose(ad.jit(ad.grad(lambda x: f(x)[-1]))(y), ad.grad(lambda x: f(x)[-1])(y), rtol=1e-5)  # noqa: B023

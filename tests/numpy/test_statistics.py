@@ -147,3 +147,15 @@ def test_quantiles_of_infinite_samples(method):
                     found += [ad.vmap(lambda x, f=f, q=q: f(x, q, method=method))(np.stack([x, x]))[1]]
                 for y in found:
                     np.testing.assert_array_equal(y, expected)
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 6, 9])
+@pytest.mark.parametrize("n", [1, 2, 7, 600, 3000])
+def test_few_quantiles_are_found_without_sorting_and_are_those_of_the_sorted(n, count):
+    rng = np.random.default_rng(n + count)
+    x, q, w = np.round(rng.normal(size=n), 2), rng.random(count).tolist(), rng.normal(size=count)
+    f = lambda x: np.quantile(x, q) @ w
+    by_sorting = ad.grad(lambda x: np.interp(np.array(q) * (n - 1), np.arange(n), np.sort(x)) @ w)(x)
+    np.testing.assert_allclose(ad.grad(f)(x), by_sorting, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(ad.jit(f)(x), f(x), rtol=1e-12)
+    np.testing.assert_allclose(ad.jit(ad.grad(f))(x), by_sorting, rtol=1e-9, atol=1e-12)

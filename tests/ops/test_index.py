@@ -72,3 +72,58 @@ def test_compiled_with_a_computed_truth():
         np.testing.assert_allclose(ad.jit(unit)(x), unit(x))
         slope = ad.grad(lambda x: anp.sum(unit(x) ** 3))
         np.testing.assert_allclose(ad.jit(slope)(x), slope(x), rtol=1e-12)
+
+
+MASKED = [
+    ((7,), 1, ()),
+    ((7,), 1, (1,)),
+    ((4, 3), 2, ()),
+    ((4, 3), 1, ()),
+    ((4, 3), 1, (3,)),
+    ((4, 3), 1, (1, 3)),
+    ((2, 4, 3), 2, (1,)),
+]
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c16"])
+@pytest.mark.parametrize(("shape", "axes", "value"), MASKED)
+def test_a_traced_mask_writes_without_being_asked(shape, axes, value, dtype):
+    """One program for all masks, and one batch of them: no length depends on the elements chosen."""
+
+    def f(x, v):
+        y = x * 1
+        y[np.real(x if axes == x.ndim else x.reshape(*x.shape[:axes], -1).sum(-1)) > 0.1] = v
+        return y * y
+
+    loss = lambda x, v: np.sum(np.abs(f(x, v)))
+    function, gradient = ad.jit(f), ad.jit(ad.grad(loss, (0, 1)))
+    cases = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        x, v = (rng.normal(size=s) + (1j * rng.normal(size=s) if dtype == "c16" else 0) for s in (shape, value))
+        x, v = np.asarray(x, dtype), np.asarray(v, dtype)
+        cases.append((x, v))
+        assert function(x, v).dtype == dtype
+        np.testing.assert_allclose(function(x, v), f(x, v), rtol=1e-6)
+        for found, expected in zip(gradient(x, v), ad.grad(loss, (0, 1))(x, v), strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-5)
+    assert "specialization 2" not in function.report() + gradient.report()
+    xs, vs = (np.stack(side) for side in zip(*cases, strict=True))
+    np.testing.assert_allclose(ad.vmap(f)(xs, vs), np.stack([f(x, v) for x, v in cases]), rtol=1e-6)
+
+
+def test_what_a_traced_mask_cannot_write_is_refused_as_by_numpy():
+    def f(x, mask, v):
+        y = x * 1
+        y[mask(x)] = v
+        return y
+
+    x = np.array([1.0, -1.0, 2.0])
+    for mask, v in ((lambda x: x[:2] > 0, 0.0), (lambda x: x > 0, np.zeros(3)), (lambda x: x > 0, np.zeros((2, 2)))):
+        for run in (lambda g: g(x), lambda g: ad.jit(g)(x), lambda g: ad.vjp(g, x)):
+            with pytest.raises((IndexError, ValueError, TypeError)):
+                run(lambda x: f(x, mask, v))  # noqa: B023
+    several = np.array([5.0, 6.0])  # as many as there are elements chosen
+    np.testing.assert_array_equal(ad.jit(lambda x: f(x, lambda x: x > 0, several))(x), [5, -1, 6])
+    whole = ad.jit(lambda n: f(n, lambda n: n > 1, 7.9))
+    np.testing.assert_array_equal(whole(np.arange(4)), [0, 1, 7, 7])

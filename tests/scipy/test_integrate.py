@@ -54,6 +54,27 @@ def test_integrals_of_functions(name, k):
     )
 
 
+@pytest.mark.parametrize("name", ["finite", "half line", "whole line", "upper limit", "limit of a half line", "limits reversed"])
+def test_one_program_for_any_numbers(name):
+    f, slope = INTEGRALS[name]
+    value, gradient = ad.jit(f), ad.jit(ad.grad(f))
+    for k in (0.7, 2.0, 1.1, 3.0):
+        np.testing.assert_allclose(value(k), f(k), rtol=1e-12)
+        np.testing.assert_allclose(gradient(k), slope(k), rtol=1e-8, atol=1e-12)
+    assert [str(g.report()).count("specialization") for g in (value, gradient)] == [1, 1]
+    k = np.array([0.7, 2.0, 1.1])
+    np.testing.assert_allclose(ad.vmap(ad.grad(f))(k), slope(k), rtol=1e-8, atol=1e-12)
+
+
+def test_a_program_checks_its_nodes():
+    """Nodes that are chosen for a wide peak miss a narrow one: another program is made."""
+    f = ad.jit(ad.grad(lambda k: integrate.quad(lambda t: 1 / (1 + (k * (t - 0.4)) ** 2), 0, 1, limit=200)[0]))
+    wanted = lambda k: sum(e / (1 + (k * e) ** 2) / k - np.arctan(k * e) / k**2 for e in (0.4, 0.6))
+    for k in (1.0, 300.0, 2.0, 250.0):
+        np.testing.assert_allclose(f(k), wanted(k), rtol=1e-7)
+    assert str(f.report()).count("specialization") == 2
+
+
 def test_the_value_is_that_of_scipy():
     found = ad.value_and_grad(lambda k: integrate.quad(lambda t: np.sin(k * t), 0, 3, full_output=1)[0])(1.3)[0]
     assert found == scipy.integrate.quad(lambda t: np.sin(1.3 * t), 0, 3)[0]
@@ -67,7 +88,7 @@ def test_integrals_that_are_refused():
     with pytest.raises(UnsupportedError, match="multiply the function by the weight"):
         ad.grad(lambda k: integrate.quad(lambda t: k * t, 0, 1, weight="cos", wvar=2.0)[0])(1.0)
     with pytest.raises(UnsupportedError, match=r"differs between examples; use ad\.map"):
-        ad.vmap(lambda k: integrate.quad(lambda t: k * t, 0, 1)[0])(np.ones(3))
+        ad.vmap(lambda k: integrate.quad(lambda t: np.sin(k * np.abs(t - 0.3)), 0, 1)[0])(np.arange(3.0))
     with pytest.raises(UnsupportedError, match="use solve_ivp"):
         ad.grad(lambda k: integrate.odeint(lambda y, t: -y, k, [0.0, 1.0])[-1, 0])(1.0)
     np.testing.assert_allclose(ad.map(ad.grad(lambda k: integrate.quad(lambda t: k * t, 0, 1)[0]), np.ones(3)), 0.5)

@@ -124,3 +124,32 @@ def test_what_is_refused():
     ):
         with pytest.raises(UnsupportedError):
             ad.grad(call)(1.0)
+
+
+@pytest.mark.parametrize("kind", ["natural", "not-a-knot", "clamped", "b-spline", "linear"])
+def test_one_program_for_any_breakpoints(kind):
+    def f(x, y, t):
+        if kind in ("b-spline", "linear"):
+            return interpolate.make_interp_spline(x, y, k=1 if kind == "linear" else 3)(t)
+        spline = interpolate.CubicSpline(x, y, bc_type=kind)
+        return spline(t) + spline.derivative()(t) + spline.integrate(0.2, t)
+
+    value, gradient = ad.jit(f), ad.jit(ad.grad(f, argnums=(1, 2)))
+    rng = np.random.default_rng(0)
+    for _ in range(4):
+        x, y, t = np.cumsum(rng.random(6) + 0.1), rng.normal(size=6), 1.0 + rng.random()
+        np.testing.assert_allclose(value(x, y, t), f(x, y, t), rtol=1e-12)
+        for found, wanted in zip(gradient(x, y, t), ad.grad(f, argnums=(1, 2))(x, y, t), strict=True):
+            np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-12)
+    assert [str(g.report()).count("specialization") for g in (value, gradient)] == [1, 1]
+    for transform in (ad.grad(f), ad.grad(value), ad.jit(ad.grad(f))):
+        with pytest.raises(ad.AdjointError, match="not by x"):
+            transform(x, y, t)
+
+
+def test_breakpoints_that_do_not_rise_raise_in_programs_too():
+    f = ad.jit(lambda x, y: interpolate.CubicSpline(x, y)(1.5))
+    x, y = np.arange(4.0), np.array([0.0, 1.0, 4.0, 2.0])
+    assert f(x, y) == pytest.approx(interpolate.CubicSpline(x, y)(1.5))
+    with pytest.raises(ValueError, match="increasing"):
+        f(x[::-1].copy(), y)

@@ -1,5 +1,8 @@
 """scipy.linalg: values as SciPy gives them, and derivatives, for the argument forms that SciPy documents."""
 
+import functools
+import warnings
+
 import numpy as np
 import pytest
 import scipy.linalg
@@ -240,12 +243,95 @@ def test_the_type_of_a_matrix_function_depends_on_the_matrix(name):
     for a in (POSITIVE, MIXED, TURNING, POSITIVE, -POSITIVE, MIXED):
         expected, found = plain(a), compiled(a)
         np.testing.assert_allclose(found, expected, atol=1e-12)
-        if name != "fractional_matrix_power" or a is not TURNING:  # where SciPy keeps a zero imaginary part
-            assert found.dtype == expected.dtype
+        assert found.dtype == expected.dtype
         assert branch(a)[0, 0] == (a * 2 if np.iscomplexobj(ours(a)) else a * 3)[0, 0]
         steps = [1e-6 * e.reshape(2, 2) for e in np.eye(4)]
         differences = [(loss(plain)(a + h) - loss(plain)(a - h)) / 2e-6 for h in steps]
         np.testing.assert_allclose(slope(a).ravel(), differences, rtol=1e-6, atol=1e-7)
+
+
+ROOTS = {
+    "positive": POSITIVE,
+    "mixed": MIXED,
+    "turning": TURNING,
+    "negative": -POSITIVE,
+    "a quarter turn": np.array([[0.0, -1.0], [1.0, 0.0]]),
+    "defective": np.array([[1.0, 1.0], [0.0, 1.0]]),
+    "ones": np.eye(2),
+    "a number": np.array([[3.0]]),
+    "below zero": np.array([[-3.0]]),
+    "a stack": np.stack([POSITIVE, np.eye(2)]),
+    "singular": np.array([[1.0, 2.0], [2.0, 4.0]]),
+    "zeros": np.zeros((2, 2)),
+    "nilpotent": np.array([[0.0, 1.0], [0.0, 0.0]]),
+    "zero": np.array([[0.0]]),
+}
+SINGULAR = ("singular", "zeros", "nilpotent", "zero")
+
+
+@pytest.mark.filterwarnings("ignore")  # SciPy's, of singular matrices and of single precision
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64, np.complex128, np.int64])
+@pytest.mark.parametrize("matrix", ROOTS)
+def test_fractional_powers_are_those_of_scipy(matrix, dtype):
+    a = ROOTS[matrix].astype(dtype)
+    tolerance = 1e-3 if np.dtype(dtype).char in "fF" else 1e-7
+    for t in (0.5, 0.3, -1.5, 1.7, 2.0):
+        if t < 0 and matrix in SINGULAR and dtype == np.int64:  # nan, which an integer cannot be
+            with pytest.raises(ValueError, match="NaN"):
+                linalg.fractional_matrix_power(a, t)
+            continue
+        expected = scipy.linalg.fractional_matrix_power(a, t)
+        found = [linalg.fractional_matrix_power(a, t)]
+        if a.dtype.kind in "fc":
+            found.append(ad.vjp(lambda a, t=t: linalg.fractional_matrix_power(a, t), a)[0])
+        if t == 0.3:
+            found.append(ad.jit(lambda a: linalg.fractional_matrix_power(a, 0.3))(a))
+        for y in found:
+            assert y.dtype == expected.dtype
+            np.testing.assert_allclose(y, expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64, np.complex128])
+@pytest.mark.parametrize("matrix", ROOTS)
+@pytest.mark.parametrize("name", ["fractional_matrix_power", "sqrtm", "logm"])
+def test_derivatives_of_roots_are_right_or_nan(name, matrix, dtype):
+    a = ROOTS[matrix].astype(dtype)
+    wide = a.astype(np.result_type(dtype, float))
+    weights, more, step = np.random.default_rng(0).normal(size=(3, *a.shape))
+    for more_arguments in [(0.3,), (-1.5,)] if name == "fractional_matrix_power" else [()]:
+
+        def loss(a, module, arguments=more_arguments):
+            y = getattr(module, name)(a, *arguments)
+            return np.sum(weights * np.real(y)) + np.sum(more * np.imag(y))
+
+        gradient = ad.grad(loss)(a, linalg)
+        assert gradient.dtype == a.dtype
+        tangent = ad.jvp(functools.partial(loss, module=linalg), (a,), (step.astype(dtype),))[1]
+        found = [np.sum(np.real(gradient * step)), tangent]
+        if matrix in SINGULAR:
+            assert np.isnan(found).all()
+        else:
+            expected = (loss(wide + 1e-6 * step, scipy.linalg) - loss(wide - 1e-6 * step, scipy.linalg)) / 2e-6
+            np.testing.assert_allclose(found, expected, rtol=1e-3 if np.dtype(dtype).char in "fF" else 1e-6, atol=1e-6)
+
+
+def test_a_singular_matrix_is_named():
+    for f in (linalg.logm, linalg.sqrtm, lambda a: linalg.fractional_matrix_power(a, 0.3)):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            ad.grad(lambda a, f=f: np.sum(np.real(f(a))))(np.ones((2, 2)))
+        assert any("singular matrix have no derivative" in str(w.message) for w in caught)
+
+
+def test_the_exponent_of_a_power():
+    f = lambda t: np.sum(linalg.fractional_matrix_power(POSITIVE, t))
+    for t in (0.4, 2.0):
+        expected = np.sum(scipy.linalg.logm(POSITIVE) @ scipy.linalg.fractional_matrix_power(POSITIVE, t))
+        np.testing.assert_allclose([ad.grad(f)(t), ad.jvp(f, (t,), (1.0,))[1], ad.jit(ad.grad(f))(t)], expected)
+    several = ad.vmap(linalg.fractional_matrix_power)(np.stack([POSITIVE, MIXED]), np.array([0.4, -1.3]))
+    for y, a, t in zip(several, (POSITIVE, MIXED), (0.4, -1.3), strict=True):
+        np.testing.assert_allclose(y, scipy.linalg.fractional_matrix_power(a, t), atol=1e-12)
 
 
 # -- argument forms of SciPy's own tests ------------------------------------------------------------------------------

@@ -1,5 +1,7 @@
 """Roots: derivatives of any order up to the seventh against analytic ones, in every form that SciPy takes."""
 
+import math
+
 import numpy as np
 import pytest
 import scipy.optimize
@@ -18,6 +20,7 @@ ROOTS = {  # the cube root of c
     "newton": lambda c: optimize.newton(lambda x: x**3 - c, 1.5),
     "newton with a slope": lambda c: optimize.newton(CUBE, 1.5, fprime=lambda x, c: 3 * x**2, args=(c,)),
     "newton, full output": lambda c: optimize.newton(CUBE, 1.5, args=(c,), full_output=True)[0],
+    "newton with a list of arguments": lambda c: optimize.newton(CUBE, 1.5, args=[c]),
     "root_scalar": lambda c: optimize.root_scalar(CUBE, args=(c,), bracket=[0.5, 4.0]).root,
     "root_scalar with a slope": lambda c: (
         optimize.root_scalar(lambda x: (x**3 - c, 3 * x**2), x0=1.5, fprime=True, method="newton").root
@@ -39,11 +42,60 @@ def test_cube_roots(name):
     np.testing.assert_allclose(ad.grad(ad.grad(f))(c), -2 / 9 * c ** (-5 / 3), rtol=1e-6)
 
 
-def test_compiled():
-    for name in ("brentq", "newton", "fsolve"):
-        compiled = ad.jit(ad.grad(ROOTS[name]))
-        for c in (5.0, 5.0, 7.0):
-            np.testing.assert_allclose(compiled(c), c ** (-2 / 3) / 3, rtol=1e-7)
+@pytest.mark.parametrize("name", ROOTS)
+def test_one_program_for_any_numbers(name):
+    """Values, derivatives of two orders and the number of programs, for numbers other than those of the first call."""
+    programs = [ad.jit(f) for f in (ROOTS[name], ad.grad(ROOTS[name]), ad.grad(ad.grad(ROOTS[name])))]
+    for c in (5.0, 7.0, 2.5, 4.0, 5.0):
+        for program, wanted in zip(programs, (c ** (1 / 3), c ** (-2 / 3) / 3, -2 / 9 * c ** (-5 / 3)), strict=True):
+            np.testing.assert_allclose(program(c), wanted, rtol=1e-6)
+    assert [str(program.report()).count("specialization") for program in programs] == [1, 1, 1]
+
+
+def test_results_besides_the_root_are_those_of_the_call():
+    f = ad.jit(lambda c: [(r := optimize.root_scalar(CUBE, args=(c,), bracket=[0.5, 4.0])).root, r.iterations, r.converged])
+    g = ad.jit(lambda c: optimize.fsolve(CUBE, [1.5], args=(c,), full_output=True)[1]["nfev"])
+    for c in (5.0, 60.0, 1.5):
+        theirs = scipy.optimize.root_scalar(CUBE, args=(c,), bracket=[0.5, 4.0])
+        root, *rest = f(c)
+        np.testing.assert_allclose(root, theirs.root, rtol=1e-14)
+        assert rest == [theirs.iterations, True]
+        assert g(c) == scipy.optimize.fsolve(CUBE, [1.5], args=(c,), full_output=True)[1]["nfev"]
+
+
+def test_a_program_raises_what_scipy_raises():
+    f = ad.jit(lambda c: optimize.brentq(CUBE, 0.5, 4.0, (c,)))
+    assert f(5.0) == scipy.optimize.brentq(CUBE, 0.5, 4.0, (5.0,))
+    for c in (1000.0, 0.01):
+        with pytest.raises(ValueError, match="must have different signs"):
+            f(c)
+    caught = ad.jit(lambda c: optimize.root_scalar(CUBE, args=(c,), x0=1.5, method="newton", maxiter=4).converged)
+    assert [bool(caught(c)) for c in (3.0, 1e6, 3.1)] == [True, False, True]
+
+
+def test_functions_that_ask_for_numbers():
+    """A program is valid for the numbers of its first call then, and others are compiled for."""
+    f = ad.jit(ad.grad(lambda c: optimize.brentq(lambda x: x**3 - c if x > 0 else -1.0, -1.0, 4.0)))
+    for c in (5.0, 7.0):
+        np.testing.assert_allclose(f(c), c ** (-2 / 3) / 3, rtol=1e-7)
+
+
+def test_functions_of_math_in_adopted_code():
+    f = ad.jit(ad.grad(lambda c: optimize.brentq(lambda x: math.log(x) - c, 0.1, 40.0)), adopt=True)
+    for c in (0.5, 2.0, 3.0):
+        np.testing.assert_allclose(f(c), np.exp(c), rtol=1e-7)
+    assert str(f.report()).count("specialization") == 1
+    g = ad.jit(lambda c: optimize.brentq(lambda x: math.log(x - c) - 1, 1.1, 40.0), adopt=True)
+    np.testing.assert_allclose(g(1.0), 1.0 + np.e)
+    with pytest.raises(ValueError, match=r"math domain error|expected a positive input"):
+        g(1.2)
+
+
+def test_single_precision():
+    f = lambda c: optimize.newton(lambda x: x**3 - c, np.float32(1.5) * np.ones(2, np.float32))
+    found = ad.jit(f)(np.array([2.0, 3.0], np.float32))
+    assert found.dtype == f(np.array([2.0, 3.0], np.float32)).dtype
+    np.testing.assert_allclose(found, np.cbrt([2.0, 3.0]), rtol=1e-5)
 
 
 def test_higher_orders():
@@ -69,6 +121,14 @@ def test_systems():
         np.testing.assert_allclose(ad.jacobian(lambda p: solved(p, find))(p), -np.linalg.solve(by_x, by_p), rtol=1e-7, atol=1e-9)  # noqa: B023
 
 
+@pytest.mark.parametrize("kind", [list, tuple, np.stack])
+def test_systems_that_return_lists_and_tuples(kind):
+    f = lambda c: optimize.fsolve(lambda x: kind([x[0] * x[1] - c, x[0] - x[1]]), [1.0, 1.5])[1]
+    for g in (ad.grad(f), ad.jit(ad.grad(f))):
+        np.testing.assert_allclose([g(c) for c in (2.0, 3.0)], [0.5 / np.sqrt(c) for c in (2.0, 3.0)], rtol=1e-7)
+    np.testing.assert_allclose(ad.vmap(ad.grad(f))(np.array([2.0, 3.0])), 0.5 / np.sqrt([2.0, 3.0]), rtol=1e-7)
+
+
 def test_many_numbers_at_once():
     f = lambda c: optimize.newton(lambda x: x**3 - c, np.ones(3) * 1.5)
     c = np.array([2.0, 3.0, 4.0])
@@ -89,7 +149,17 @@ def test_plain_numbers_are_those_of_scipy():
         assert str(ours.value) == str(theirs.value)
 
 
-def test_batches_are_refused():
+@pytest.mark.parametrize("name", ROOTS)
+def test_batches(name):
+    c = np.array([2.0, 3.0, 5.0])
+    for f in (ad.vmap(ad.grad(ROOTS[name])), ad.jit(ad.vmap(ad.grad(ROOTS[name])))):
+        np.testing.assert_allclose(f(c), c ** (-2 / 3) / 3, rtol=1e-6)
+    twice = ad.vmap(ad.vmap(ROOTS[name]))(np.outer(c, [1.0, 1.5]))
+    np.testing.assert_allclose(twice, np.cbrt(np.outer(c, [1.0, 1.5])), rtol=1e-6)
+
+
+def test_batches_of_functions_that_ask_for_numbers():
+    f = lambda c: optimize.brentq(lambda x: x**3 - c if x > 0 else -1.0, -1.0, 4.0)
     with pytest.raises(UnsupportedError, match=r"use ad\.map"):
-        ad.vmap(ROOTS["brentq"])(np.array([2.0, 3.0]))
-    np.testing.assert_allclose(ad.map(ROOTS["brentq"], np.array([2.0, 3.0])), np.cbrt([2.0, 3.0]))
+        ad.vmap(f)(np.array([2.0, 3.0]))
+    np.testing.assert_allclose(ad.map(f, np.array([2.0, 3.0])), np.cbrt([2.0, 3.0]))

@@ -22,6 +22,7 @@ import numpy as np
 
 from ..core.bind import Traced, class_of, is_array
 from ..core.home import ADOPTED, OWN, package_of
+from ..core.quick import unquick
 from ..core.types import REPLACED
 from ..eager.batch import Batch
 
@@ -163,7 +164,7 @@ class _Types(type):
         if cls is not Type or len(args) != 1 or options:
             return type.__call__(type if cls is Type else cls, *args, **options)
         found = class_of(args[0])
-        return _REPLACED.get(found, found)
+        return SEEN.get(found, found)
 
     def __instancecheck__(cls, x: Any) -> bool:
         return isinstance(x, type) if cls is Type else type.__instancecheck__(cls, x)
@@ -196,7 +197,13 @@ Type.__module__ = "builtins"
 
 def _scalar_of(real: Any) -> Any:
     """`np.float64` and its kin: of an array, they give an array."""
-    return replacing(real, lambda x: (x[()] if x.ndim == 0 and is_array(x) else x).astype(real), real)
+
+    def convert(x: Any) -> Any:
+        if class_of(x) in (float, complex):
+            x = np.positive(x)  # a scalar of NumPy for a number of Python
+        return (x[()] if x.ndim == 0 and is_array(x) else x).astype(real)
+
+    return replacing(real, convert, real)
 
 
 def _integer_of(real: Any) -> Any:
@@ -220,8 +227,9 @@ SCALARS |= {
 SCALARS |= {alias: SCALARS[name] for alias, name in {"half": "float16", "single": "float32", "double": "float64"}.items()}
 SCALARS |= {name: SCALARS[np.dtype(name).name] for name in ("intp", "uintp", "int_", "uint")}
 SCALARS |= {"csingle": SCALARS["complex64"], "cdouble": SCALARS["complex128"]}
-_REPLACED: dict[Any, Any] = {float: Float, complex: Complex, type: Type, _Number: Type, _Types: Type}
-_REPLACED |= {cls.replaces: cls for cls in SCALARS.values()}
+#: What `type(x)` is in adopted code, by the class of x.
+SEEN: dict[Any, Any] = {float: Float, complex: Complex, type: Type, _Number: Type, _Types: Type}
+SEEN |= {cls.replaces: cls for cls in SCALARS.values()}
 
 
 def _same(cls: Any) -> Any:
@@ -246,6 +254,7 @@ def _build_class(body: Any, name: str, /, *bases: Any, **options: Any) -> Any:
 
 def replaces_builtin(x: Any) -> bool:
     """Whether x is a function of ours for a builtin one, which as an attribute of a class is not a method."""
+    x = unquick(x)
     if not isinstance(x, types.FunctionType) or package_of(x.__globals__.get("__name__", "")) != OWN:
         return False
     return isinstance(getattr(x, "__wrapped__", None) or getattr(np, x.__name__, None), types.BuiltinFunctionType)

@@ -8,6 +8,7 @@ copy of fluids, `import pandas` pandas. A finder in `sys.meta_path` answers for 
 from __future__ import annotations
 
 import builtins
+import cmath
 import contextvars
 import functools
 import importlib
@@ -32,7 +33,7 @@ from ..core.locks import lock
 from . import library, mathematics, numba
 from .builtin import SCALARS, builtins_with
 from .choice import Choice, find_spec, has_source, holds_part, is_part
-from .face import Constant
+from .native import QuickFace, as_module
 from .spatial import spatial_face
 from .symbolic import SymPy
 
@@ -48,8 +49,6 @@ class World:
         self.choice = Choice(*_options(key))
         self.builtins = builtins_with(self.import_)
         self.faces: dict[str, Any] = {
-            "math": mathematics.MATH,
-            "cmath": mathematics.CMATH,
             "random": library.RANDOM,
             "fractions": library.FRACTIONS,
             "functools": library.FUNCTOOLS,
@@ -177,12 +176,12 @@ class Broadcast(metaclass=_Broadcasts):
 
 
 def _numpy_face(world: World) -> Any:
-    parts = {name: Constant(getattr(anp, name), {}, getattr(numpy, name)) for name in ("linalg", "fft")}
+    parts = {name: as_module(QuickFace(getattr(anp, name), {}, getattr(numpy, name))) for name in ("linalg", "fft")}
     by_name = {key: SCALARS.get(cls.__name__, cls) for key, cls in numpy.sctypeDict.items()}
-    return _Library(anp, {**parts, **SCALARS, "sctypeDict": by_name, "broadcast": Broadcast}, numpy, world)
+    return as_module(_Library(anp, {**parts, **SCALARS, "sctypeDict": by_name, "broadcast": Broadcast}, numpy, world))
 
 
-class _Library(Constant):
+class _Library(QuickFace):
     """A package of which adopted code sees copies of some parts: see `PARTS`."""
 
     def __init__(self, original: Any, names: Any, public: Any, world: World) -> None:
@@ -212,7 +211,7 @@ class _SciPy(_Library):
     def _found(self, name: str) -> Any:
         part = name.rpartition(".")[2]
         if part in importlib.import_module(f"{OWN}.scipy")._MODULES:
-            return Constant(importlib.import_module(f"{OWN}.{name}"), {}, importlib.import_module(name))
+            return as_module(QuickFace(importlib.import_module(f"{OWN}.{name}"), {}, importlib.import_module(name)))
         return spatial_face() if part == "spatial" else super()._found(name)
 
 
@@ -233,6 +232,8 @@ def _autograd_face(world: World) -> Any:
 
 #: Replacements that are made on first use.
 MADE: dict[str, Callable[[World], Any]] = {
+    "math": lambda world: as_module(QuickFace(mathematics.MATH, {}, math)),
+    "cmath": lambda world: as_module(QuickFace(mathematics.CMATH, {}, cmath)),
     "numpy": _numpy_face,
     "scipy": _scipy_face,
     "statistics": _statistics_face,
@@ -262,7 +263,14 @@ class Loader(importlib.abc.Loader):
     def exec_module(self, module: types.ModuleType) -> None:
         vars(module)["__builtins__"] = self.world.builtins
         code = self.original.loader.get_code(self.original.name)  # type: ignore[union-attr]
-        contextvars.copy_context().run(_run, code, vars(module))
+        try:
+            contextvars.copy_context().run(_run, code, vars(module))
+        except Exception as error:
+            error.add_note(
+                f"This is a second copy of {self.original.name}, made by ad.adopt. If the module cannot be loaded twice, leave "
+                f"it as it is: exclude=[{self.original.name!r}]"
+            )
+            raise
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or self.__dict__.get("original") is None:

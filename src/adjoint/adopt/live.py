@@ -18,6 +18,7 @@ import types
 from typing import Any
 
 from ..core.home import OWN, original_name, package_of
+from ..core.quick import Quick
 from .builtin import Complex, Float, replaces_builtin
 from .copies import World
 
@@ -203,7 +204,7 @@ def _slots(cls: type) -> list[str]:
 
 
 _INSTALLED = tuple(sysconfig.get_path(name) for name in ("purelib", "platlib"))
-_UNCHANGED = frozenset({int, bool, str, bytes, tuple, list, dict, set, type(None)})
+_UNCHANGED = frozenset({Quick, int, bool, str, bytes, tuple, list, dict, set, type(None)})
 _FACED = frozenset({"numpy", "scipy", "math", "cmath", "random", "statistics", "fractions", "functools"})
 
 

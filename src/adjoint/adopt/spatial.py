@@ -1,4 +1,4 @@
-"""`scipy.spatial` of adopted modules: neighbour searches on traced points.
+"""`scipy.spatial` of adopted modules: neighbour searches on traced points, and distances between them.
 
 The neighbours of a point are constant in its position, except where they change. Distances are computed again from the points
 that were found, and have a derivative.
@@ -6,12 +6,17 @@ that were found, and have a derivative.
 
 from __future__ import annotations
 
+import functools
 import importlib
+from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from .. import numpy as anp
 from ..core.bind import Traced
 from ..core.errors import UnsupportedError
+from ..numpy.table import holds_traced
 from .builtin import is_batched
 from .face import Constant
 
@@ -71,6 +76,87 @@ class _Trees(type):
         return isinstance(x, (cls.original, _Tree))
 
 
+# -- distances ----------------------------------------------------------------------------------------------------
+
+
+def _cosine(u: Any, v: Any) -> Any:
+    sizes = anp.linalg.norm(u, axis=-1) * anp.linalg.norm(v, axis=-1)
+    return 1 - anp.sum(u * v, axis=-1) / sizes
+
+
+def _centred(u: Any) -> Any:
+    return u - anp.mean(u, axis=-1, keepdims=True)
+
+
+#: Distances along the last axis of arrays that broadcast.
+_METRICS: dict[str, Callable[..., Any]] = {
+    "euclidean": lambda u, v: anp.linalg.norm(u - v, axis=-1),
+    "sqeuclidean": lambda u, v: anp.sum((u - v) ** 2, axis=-1),
+    "cityblock": lambda u, v: anp.sum(anp.abs(u - v), axis=-1),
+    "chebyshev": lambda u, v: anp.max(anp.abs(u - v), axis=-1),
+    "minkowski": lambda u, v, p=2: anp.sum(anp.abs(u - v) ** p, axis=-1) ** (1 / p),
+    "cosine": _cosine,
+    "correlation": lambda u, v: _cosine(_centred(u), _centred(v)),
+}
+
+
+def _between(metric: Any, u: Any, v: Any, options: dict[str, Any]) -> Any:
+    if not isinstance(metric, str) or metric not in _METRICS or not options.keys() <= {"p"}:
+        raise UnsupportedError(
+            f"distances of traced points have no rule for metric={metric!r} with {sorted(options) or 'no options'}; there are "
+            f"rules for {', '.join(_METRICS)}, or write the distance with NumPy functions"
+        )
+    return _METRICS[metric](u, v, **options)
+
+
+def _cdist(xa: Any, xb: Any, metric: Any = "euclidean", **options: Any) -> Any:
+    return _between(metric, anp.asarray(xa)[:, None, :], anp.asarray(xb)[None, :, :], options)
+
+
+def _pdist(x: Any, metric: Any = "euclidean", **options: Any) -> Any:
+    x = anp.asarray(x)
+    i, j = np.triu_indices(len(x), 1)
+    return _between(metric, x[i], x[j], options)
+
+
+def _squareform(x: Any, force: str = "no", checks: bool = True) -> Any:
+    x = anp.asarray(x)
+    if force.lower() not in ("no", "tovector" if x.ndim == 2 else "tomatrix"):
+        raise ValueError(f"squareform of an array of {x.ndim} dimensions cannot have force={force!r}")
+    if x.ndim == 2:
+        return x[np.triu_indices(len(x), 1)]
+    n = int(np.ceil(np.sqrt(2 * len(x))))
+    if n * (n - 1) != 2 * len(x):
+        raise ValueError("Incompatible vector size. It must be a binomial coefficient n choose 2 for some integer n >= 2.")
+    made = anp.zeros((n, n), x.dtype)
+    i, j = np.triu_indices(n, 1)
+    made[i, j] = x
+    made[j, i] = x
+    return made
+
+
+def _on_traced(original: Callable[..., Any], ours: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def call(*args: Any, **options: Any) -> Any:
+        is_ours = any(map(holds_traced, args)) or any(map(holds_traced, options.values()))
+        return ours(*args, **options) if is_ours else original(*args, **options)
+
+    return call
+
+
+def _pair(name: str) -> Callable[..., Any]:
+    """The distance of two points."""
+    return lambda u, v, *p, **options: _METRICS[name](anp.asarray(u), anp.asarray(v), *p, **options)
+
+
 def spatial_face() -> Any:
+    spatial, distance = importlib.import_module("scipy.spatial"), importlib.import_module("scipy.spatial.distance")
+    ours: dict[str, Callable[..., Any]] = {
+        "cdist": _cdist,
+        "pdist": _pdist,
+        "squareform": _squareform,
+        **{name: _pair(name) for name in _METRICS},
+    }
     made = {cls.__name__: _Trees(cls.__name__, (), {"original": cls}) for cls in _trees()}
-    return Constant(importlib.import_module("scipy.spatial"), made)
+    distances = Constant(distance, {name: _on_traced(getattr(distance, name), f) for name, f in ours.items()})
+    return Constant(spatial, {**made, "distance": distances})

@@ -6,13 +6,14 @@ import functools
 import inspect
 import operator
 import re
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from ..core.bind import Trace, Traced, snapshot, unwrap_fresh
-from ..core.errors import ArgumentError, DtypeError, ShapeError
+from ..core.bind import Trace, Traced, rounded, snapshot, unwrap_fresh
+from ..core.errors import ArgumentError, DtypeError, ShapeError, user_level
 from ..core.tree import LEAF, Structure, flatten, leaf_names
 from ..core.types import Type, Value, dtype_of, is_inexact, is_masked, shape_of
 from ..eager.on_gpu import lift
@@ -23,6 +24,18 @@ NUMBERS = (*PLAIN, Traced)  # what may be an argument or a result
 
 def name_of(f: Callable[..., Any]) -> str:
     return getattr(f, "__name__", None) or type(f).__name__
+
+
+def warn_if_rounded(trace: Trace, f: Callable[..., Any]) -> None:
+    """Warn that a result does not depend on the arguments because it was rounded to some decimals, as for print."""
+    level, line, decimals = rounded.get() or (0.0, "", 0)
+    if level == trace.level:
+        warnings.warn(
+            f"the result of {name_of(f)} is a constant to {trace.name}, with derivative 0: it was rounded to {decimals} decimals "
+            f"({line}). Differentiate a function that does not round",
+            RuntimeWarning,
+            stacklevel=user_level(),
+        )
 
 
 def input_names(f: Callable[..., Any], paths: Sequence[str]) -> list[str]:

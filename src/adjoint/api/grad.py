@@ -39,6 +39,7 @@ from .arguments import (
     regroup,
     replace,
     uncached,
+    warn_if_rounded,
 )
 from .caught import Caught
 from .protection import run_protected
@@ -90,6 +91,8 @@ class Recording:
         parts = [output_leaf(y, f, transform, label, tape) for y, label in zip(parts, labels, strict=True)]
         self.outputs = [_leave(tape, y) for y in parts]
         self.ends = [tape.node(y) for y in parts]
+        if all(end is None for end in self.ends):
+            warn_if_rounded(tape, f)
         caught.compare(self.inputs, lambda: self.result(has_aux), lambda: run_protected(f, args, kwargs))
 
     def result(self, has_aux: bool) -> Any:
@@ -97,14 +100,18 @@ class Recording:
         result = self.structure.unflatten(self.outputs)
         return (result, self.aux) if has_aux else result
 
+    def seeds(self, cotangents: Sequence[Value]) -> list[tuple[Node, Value]]:
+        self.tape.measure(self.outputs, cotangents)
+        return [(node, g) for node, g in zip(self.ends, cotangents, strict=True) if node is not None]
+
     def pull(self, cotangents: Sequence[Value]) -> list[Value | None]:
         """Cotangents of the inputs. The nodes stay, for another pull."""
-        seeds = [(node, g) for node, g in zip(self.ends, cotangents, strict=True) if node is not None]
+        seeds = self.seeds(cotangents)
         return list(map(self.tape.drop, backward(seeds, self.nodes, simple=self.simple, traced=True)))
 
     def pull_once(self, cotangents: Sequence[Value]) -> list[Value | None]:
         """As `pull`, freeing the recording on the way."""
-        seeds = [(node, g) for node, g in zip(self.ends, cotangents, strict=True) if node is not None]
+        seeds = self.seeds(cotangents)
         self.ends = []
         return list(map(self.tape.drop, backward(seeds, self.nodes, simple=self.simple, traced=True)))
 
@@ -359,6 +366,8 @@ class ForwardRun:
         parts, structure = flatten(result)
         labels = leaf_names("", structure)
         pairs = [dual.split(output_leaf(y, f, transform, label, dual)) for y, label in zip(parts, labels, strict=True)]
+        if all(t is None for _, t in pairs):
+            warn_if_rounded(dual, f)
         ys = [y for y, _ in pairs]
 
         def found() -> Any:

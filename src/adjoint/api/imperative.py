@@ -209,6 +209,7 @@ def backward(y: Traced, gradient: Any = None, *, retain_graph: bool | None = Non
     keep = create_graph if retain_graph is None else retain_graph
     work = _Recorded((), free=not keep) if create_graph else Pass((), free=not keep)
     _ended.add(y.aux)
+    _AMBIENT.measure([y.value], [gradient])
     with floating.quiet():
         work.run([(y.aux, gradient)])
     results = Results(gradient)

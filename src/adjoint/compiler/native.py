@@ -236,6 +236,11 @@ class Native:
         """The program as LLVM's text."""
         return self._text()
 
+    @staticmethod
+    def with_times(lowered: Lowered) -> Native:
+        """A program that counts the cycles of each of its steps."""
+        return assembled(lowered, timed=True)
+
     def times(self) -> list[int]:
         """The cycles of each step so far, of a timed program."""
         return [int(word or 0) for word in self.env[len(self.env) - self.timed :]]

@@ -204,9 +204,7 @@ class Specialization:
 
     def profile(self, leaves: Sequence[Any]) -> str:
         """How long a call takes, and each of its steps, the longest first."""
-        from . import native  # heavy: loads LLVM
-
-        timed = native.assembled(self.lowered, timed=True)
+        timed = self.native.with_times(self.lowered)
         function = timed.function(self.inputs)
         function(*leaves)
         before, began, calls = timed.times(), time.perf_counter(), 0

@@ -43,6 +43,10 @@ def is_tracking() -> bool:
     return bool(variables) or depth.get() > 0
 
 
+#: Where a value was last rounded to some decimals, which makes it a constant: the level of its trace, the line, the decimals.
+rounded: ContextVar[tuple[float, str, int] | None] = ContextVar("adjoint_rounded", default=None)
+
+
 #: The traces that are open around the running code, from the outermost on.
 around: ContextVar[tuple[Trace, ...]] = ContextVar("adjoint_around", default=())
 

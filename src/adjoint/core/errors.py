@@ -336,9 +336,10 @@ class CheckError(AdjointError, AssertionError):
 
 
 _FOREIGN = re.compile(
-    r"\b(Traced|View)\b.*(supported|to bytes)|bytes-like.*\b(Traced|View)\b|JSON serializable|cupy.*got Traced|"
-    r"has incorrect type .*got (Traced|View)\b"
+    r"\b(Traced|View)\b.*(supported|to bytes)|bytes-like.*\b(Traced|View)\b|cupy.*got Traced|"
+    r"has incorrect type .*got (Traced|View)\b|(?s:incompatible function arguments.*\b(Traced|View)\b)"
 )
+_UNNAMED = re.compile(r"JSON serializable|No matching signature found|incompatible function arguments")  # any class may be meant
 _COMPILED = (".pyx", ".pxd", ".pxi", "<stringsource>")  # the ends of file names of frames that Cython adds to a traceback
 
 
@@ -362,7 +363,8 @@ def _own_words(error: BaseException) -> BaseException:
         advice = "return it and do this outside the function, or pass ad.stop_gradient(x)"
         if "cupy" in str(error):  # whose functions of arrays do not ask the other operand
             advice = "call the function of adjoint.numpy, as adjoint.numpy.matmul(a, x) for a @ x"
-        message = f"a traced value was passed to {_callee(error)} that takes plain values only ({error}); {advice}"
+        reason = str(error).partition("\n")[0]
+        message = f"a traced value was passed to {_callee(error)} that takes plain values only ({reason}); {advice}"
         own = ConversionError(message, last_line(error))
     if own is None:
         return error
@@ -373,10 +375,13 @@ def _own_words(error: BaseException) -> BaseException:
 def _is_about_us(error: TypeError) -> bool:
     """Whether the error is of code that checks the class of its argument, on a traced value. (`json` names the underlying
     class.)"""
-    if not _FOREIGN.search(str(error)) or "operand" in str(error):
+    if _FOREIGN.search(str(error)) and "operand" not in str(error):
+        return True
+    if not _UNNAMED.search(str(error)):
         return False
-    innermost = list(traceback.walk_tb(error.__traceback__))[-1][0]
-    return "JSON" not in str(error) or any(type(x).__name__ == "Traced" for x in innermost.f_locals.values())
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    innermost = next((frame for frame in reversed(frames) if not frame.f_code.co_filename.endswith(_COMPILED)), frames[-1])
+    return any(type(x).__name__ == "Traced" for x in innermost.f_locals.values())
 
 
 def _callee(error: BaseException) -> str:

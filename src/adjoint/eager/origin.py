@@ -138,6 +138,8 @@ class Origin:
     def _of_one(self, live: Any, known: list[Any]) -> Any:
         """Of one example of a batch, or without one."""
         op, plan, i = self.op, self.plan, self.index
+        if "of" in self.params:  # a part of a number (split.py), whose other parts do not count here
+            return live
         if isinstance(op, Elementwise) or op in PRODUCTS:
             masked = None if plan.masks is None else plan.masks(known, i)
             return _through_product(live, masked, self.shape, self.parents[i].shape)

@@ -20,7 +20,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy import ndarray
 
-from ..core.bind import FRESH, Trace, Traced, bind, snapshot, with_gaps
+from ..core.bind import FRESH, Trace, Traced, bind, numbers, snapshot, with_gaps
 from ..core.errors import user_line
 from ..core.floating import tell
 from ..core.op import Constant, Op, Opaque, Structured
@@ -30,7 +30,7 @@ from .mutation import SMALL, Watch
 from .origin import Origin
 from .overflow import is_silent, is_silent_loop, mark
 from .repeated import rates
-from .split import Split, foreign, limit, without
+from .split import Twice, foreign, limit, turned, without
 
 _serials = itertools.count()
 FREED: Any = ("freed",)
@@ -113,14 +113,14 @@ class Tape(Trace):
     After an overflow, `lost` holds for each node which elements of its value are wrong (overflow.py).
     """
 
-    __slots__ = ("epsilon", "lasting", "lost", "room", "since", "watch")
+    __slots__ = ("lasting", "lost", "room", "since", "twice", "watch")
     joint = True  # a loop's results are computed together with what its backward pass needs
 
     def __init__(self, name: str, level: float | None = None, lasting: bool = False) -> None:
         super().__init__(name, level)
         self.room = ROOM  # elements that may still be recorded before the tape is large; 0 if it is not plain
         self.lasting = lasting
-        self.epsilon: Split | None = None  # separates repeated eigenvalues, if there are any
+        self.twice: Twice | None = None  # after a repeated eigenvalue
         self.watch = Watch()
         self.lost: WeakKeyDictionary[Node, Value | None] | None = None
         self.since = 0
@@ -162,8 +162,8 @@ class Tape(Trace):
                     a = snapshot(a)
             values.append(a)
             bit += bit
-        if not plain and (split := foreign(values, self.epsilon)) is not None and "split" not in params:
-            values, parents = self.lifted(split, args, values)
+        if not plain and (other := foreign(values, self.twice)) is not None and "of" not in params:
+            values, parents = self.lifted(other, args, values)
         if isinstance(op, Constant):
             return op.impl(*values, **params) if plain else bind(op, *values, **params)
         if isinstance(op, Structured) and self.joint:
@@ -196,31 +196,38 @@ class Tape(Trace):
             mark(self, node, args, (result,), params)
         return result
 
-    def lifted(self, split: Split, args: Sequence[Any], values: list[Any]) -> tuple[list[Any], list[Node]]:
-        """Values and parents; values of this tape become numbers a + bε if another one is."""
+    def lifted(self, other: Twice, args: Sequence[Any], values: list[Any]) -> tuple[list[Any], list[Node]]:
+        """Values and parents; values of this tape get parts, as those of another tape have."""
         parents = []
         for i, a in enumerate(args):
             if isinstance(a, Traced) and a.by is self:
-                a = a if foreign([a.value], self.epsilon) is split else split.apply("among", a)
+                a = other.lift(a)
                 values[i] = a.value
                 parents.append(a.aux)
         return values, parents
 
     def drop(self, x: Value | None) -> Value | None:
-        """A cotangent that leaves the tape, without its ε."""
-        return x if self.epsilon is None else self.epsilon.part(x)
+        """A cotangent that leaves the tape, without its parts."""
+        return x if self.twice is None else self.twice.parts(0, x)[0]
+
+    def measure(self, results: Sequence[Value], cotangents: Sequence[Value | None]) -> None:
+        """Note the size of the function whose derivative is computed next."""
+        if self.twice is not None:
+            pairs = [(numbers(y), numbers(g)) for y, g in zip(results, cotangents, strict=True)]
+            known = [np.max(np.abs(y)) * np.max(np.abs(g)) for y, g in pairs if y is not None and g is not None and np.size(y)]
+            self.twice.size = float(sum(size for size in known if np.isfinite(size)))
 
     def spread(self, node: Outputs, y: Sequence[Value], values: list[Any], rate: Sequence[Value | None]) -> tuple[Any, ...]:
-        """The results of a decomposition with repeated eigenvalues, separated by ε."""
-        if self.epsilon is None:
-            self.epsilon = Split("a repeated eigenvalue", self.level - 0.125)
+        """The results of a decomposition with repeated eigenvalues, separated by ε, on LAPACK's vectors and on turned ones."""
+        twice = self.twice = self.twice or Twice(self.level)
         op = node.op
         assert isinstance(op, Opaque)
         assert node.plan is not None
-        pull = limit(op, self.epsilon, user_line())
+        z = bind(turned(op), *values, **node.params)
+        pull = limit(op, twice, tuple([without(twice.side(1, p)) for p in z]), user_line())
         node.plan, node.plain = node.plan._replace(pull=pull, quick=pull), False
         node.saved = (tuple(map(without, y)), *map(without, values))
-        return tuple([self.epsilon.join(p, d) for p, d in zip(y, rate, strict=True)])
+        return tuple([twice.join(*parts) for parts in zip(y, z, rate, strict=True)])
 
     def structured(
         self,
@@ -269,7 +276,9 @@ class Tape(Trace):
 
     def leave(self, x: Any) -> Any:
         """A result without what the tape added to it."""
-        return without(x.value) if isinstance(x, Traced) and x.by is self else x
+        if isinstance(x, Traced) and x.by in (self, self.twice):
+            x = without(x.value)
+        return x
 
 
 class Marking(Tape):

@@ -51,7 +51,7 @@ _MATH = words(
 )
 _LIBRARY = frozenset(f"{name}{f}" for name in _MATH for f in ("", "f", "l"))
 #: Names that the file itself uses: variables, functions, constants.
-_MACROS = r"MULADDF?|(ADD|CLEAR|LOAD|STORE)_ROW|ROW_AT|ADJOINT_\w*"
+_MACROS = r"MULADDF?|(ADD|CLEAR|LOAD|STORE)_ROW|ROW_AT|((EACH|IN)_)?PIECE|ADJOINT_\w*"
 _OWN = re.compile(rf"(adjoint_\w*|{OWN_NAMES}|multiply|two_over_pi|{_MACROS}|(to|from)_word\d+|u?int\d+_t)")
 _LONGEST_ROW = 8  # numbers of a constant on a line
 _READABLE = 1000  # numbers of a constant with decimal digits
@@ -409,22 +409,33 @@ _ROWS = """\
 #define ADJOINT_CONTRACTS
 #define ADJOINT_CONTRACT
 #endif
-#define CLEAR_ROW(t) memset(&(t), 0, sizeof(t))
-#define LOAD_ROW(t, from, at) memcpy(&(t), (from) + (at), sizeof(t))
-#define STORE_ROW(t, to, at) memcpy((to) + (at), &(t), sizeof(t))
-#ifdef __GNUC__
-#define ADD_ROW(t, x, v) (t) += (x) * (v)
-#define ROW_AT(t, c) (t)[c]
+#if defined(__AVX512F__) /* bytes of a vector: gcc keeps longer ones in memory */
+#define ADJOINT_VECTOR 64
+#elif defined(__AVX__)
+#define ADJOINT_VECTOR 32
 #else
-#define ADD_ROW(t, x, v) for (size_t c = 0; c < sizeof(t) / sizeof((t).at[0]); ++c) (t).at[c] += (x) * (v).at[c]
-#define ROW_AT(t, c) (t).at[c]
+#define ADJOINT_VECTOR 16
+#endif
+#define ADJOINT_BYTES(n) ((n) < ADJOINT_VECTOR ? (n) : ADJOINT_VECTOR)
+#define EACH_PIECE(t) for (size_t p = 0; p < sizeof(t) / sizeof((t).piece[0]); ++p)
+#define PIECE(t, from, at) ((from) + (at) + p * (sizeof((t).piece[0]) / sizeof((from)[0])))
+#define CLEAR_ROW(t) memset(&(t), 0, sizeof(t))
+#define LOAD_ROW(t, from, at) EACH_PIECE(t) memcpy(&(t).piece[p], PIECE(t, from, at), sizeof((t).piece[0]))
+#define STORE_ROW(t, to, at) EACH_PIECE(t) memcpy(PIECE(t, to, at), &(t).piece[p], sizeof((t).piece[0]))
+#define ADD_ROW(t, x, v) EACH_PIECE(t) (t).piece[p] += (x) * (v).piece[p]
+#ifdef __GNUC__
+#define IN_PIECE(t) ((ptrdiff_t)(sizeof((t).piece[0]) / sizeof((t).piece[0][0])))
+#define ROW_AT(t, c) (t).piece[(c) / IN_PIECE(t)][(c) % IN_PIECE(t)]
+#else
+#define ROW_AT(t, c) (t).piece[c]
 #endif"""
 _ROW = """\
 #ifdef __GNUC__
-typedef {kind} {name} __attribute__((vector_size({width} * sizeof({kind}))));
+typedef {kind} {name}_piece __attribute__((vector_size(ADJOINT_BYTES({width} * sizeof({kind})))));
 #else
-typedef struct {{ {kind} at[{width}]; }} {name};
-#endif"""
+typedef {kind} {name}_piece;
+#endif
+typedef struct {{ {name}_piece piece[{width} * sizeof({kind}) / sizeof({name}_piece)]; }} {name};"""
 _HEADER = """\
 /* Written by adjoint.
 

@@ -57,6 +57,7 @@ from .normal import (
     REALS,
     TRUTHS,
     WHOLE,
+    WITH_HALVES,
     Call,
     Dtype,
     Spelling,
@@ -179,7 +180,7 @@ TABLE: dict[Op, Spelling] = {
     gamma.psi: _text(f"jnp.where({{0}} == 0, -jnp.copysign(jnp.inf, {{0}}), {_SPECIAL}.digamma({{0}}))", REALS),  # a pole
     special.logsumexp: _text(f"{_SPECIAL}.logsumexp({{0}}, axis={{axis}})", REALS),
     broadcast.where: _text("jnp.where({0}, {1}, {2})"),
-    broadcast.cast: _text(_cast),
+    broadcast.cast: _text(_cast, WITH_HALVES),
     ew.truncate: _text(_cast),
     ew.stop_gradient: _text("lax.stop_gradient({0})"),
     reduce.argsort: _text("jnp.argsort({0}, axis={axis}, stable=True)", _ORDERED),
@@ -212,7 +213,7 @@ TABLE: dict[Op, Spelling] = {
 }
 
 
-TARGET = Target("a JAX function", EVERY, TABLE)
+TARGET = Target("a JAX function", WITH_HALVES, TABLE)
 
 # -- graphs -----------------------------------------------------------------------------------------------------
 

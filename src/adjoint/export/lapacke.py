@@ -63,8 +63,8 @@ def _inverse(step: Lapack) -> Template:
 def _eigen(step: Lapack) -> Template:
     n = step.inout[0].shape[-1]
     size, whole = _sizes(step)
-    triangle = f"'{step.options['triangle']}'"
-    call = _call(step, "syevd", "'V'", triangle, n, "a", n, "w", "work", size, "whole", whole)
+    job, triangle = "'V'" if step.options["vectors"] else "'N'", f"'{step.options['triangle']}'"
+    call = _call(step, "syevd", job, triangle, n, "a", n, "w", "work", size, "whole", whole)
     return Template((), ("a", "w", "work", "whole"), f"\n    return {call} != 0;", tells=True)
 
 
@@ -79,10 +79,11 @@ def _orthogonal(step: Lapack) -> Template:
 
 
 def _singular(step: Lapack) -> Template:
-    (m, n), rows = step.inout[0].shape[-2:], step.outs[2].shape[-2]
-    job = "'A'" if step.options["full"] else "'S'"
-    call = _call(step, "gesdd", job, m, n, "a", m, "s", "u", m, "vh", rows, "work", _sizes(step)[0], "whole")
-    return Template((), ("a", "u", "s", "vh", "work", "whole"), f"\n    return {call} != 0;", tells=True)
+    (m, n), job = step.inout[0].shape[-2:], f"'{step.options['job']}'"
+    vectors = ("u", "vh") if job != "'N'" else ()
+    u, vh, rows = (*vectors, step.outs[2].shape[-2]) if vectors else ("NULL", "NULL", n)
+    call = _call(step, "gesdd", job, m, n, "a", m, "s", u, m, vh, rows, "work", _sizes(step)[0], "whole")
+    return Template((), ("a", "s", *vectors, "work", "whole"), f"\n    return {call} != 0;", tells=True)
 
 
 _CALLS: dict[str, Callable[[Lapack], Template]] = {

@@ -30,7 +30,7 @@ from ..ir.graph import Equation, Graph, Literal, Operand
 from ..ops import control
 from ..rewrite.complex import has_complex
 from ..rewrite.pipeline import optimize
-from . import array_routines, decompositions, fourier, lapacke
+from . import array_routines, complex_matrices, decompositions, fourier, lapacke
 from .expansions import UNPROMOTED, cast_to, expanded
 from .routines import WRITTEN_OUT
 
@@ -151,7 +151,7 @@ _staged: dict[Any, Graph | None] = {}  # expansions of functions without paramet
 
 def _expansion(equation: Equation, operands: tuple[Type, ...]) -> Graph | None:
     """The graph of an op in terms of others; None if it has no expansion for these types."""
-    if any(t.dtype not in EVERY for t in (*operands, *equation.types)):
+    if any(t.dtype not in EVERY and t.dtype not in PARTS for t in (*operands, *equation.types)):
         return None
     known = {i: o.value for i, o in enumerate(equation.inputs) if isinstance(o, Literal)}
     if known or equation.params:
@@ -165,11 +165,13 @@ def _expansion(equation: Equation, operands: tuple[Type, ...]) -> Graph | None:
 def _stage(
     op: Op, operands: Sequence[Type], known: dict[int, Any], params: dict[str, Any], results: Sequence[Type]
 ) -> Graph | None:
+    of_complex = complex_matrices.EXPANSIONS if any(t.dtype in PARTS for t in operands) else {}
+
     def program(*xs: Any) -> Any:
         xs = tuple(known.get(i, x) for i, x in enumerate(xs))
         if isinstance(op, Elementwise) and op not in UNPROMOTED and results[0].dtype.kind == "f":
             xs = tuple(cast_to(x, results[0].dtype) for x in xs)
-        made = expanded(op, xs, params, results)
+        made = expanded(op, xs, params, results, of_complex)
         if made is None:
             raise _NoExpansionError
         return made
@@ -179,7 +181,7 @@ def _stage(
             made = graph(program)(*(np.zeros(t.shape, t.dtype) for t in operands))
     except _NoExpansionError:
         return None
-    return optimize(made).graph
+    return optimize(made, complex_parts=True).graph
 
 
 def _check_type(t: Type, what: str, exporter: str) -> None:

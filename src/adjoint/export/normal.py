@@ -54,6 +54,9 @@ SIGNED, UNSIGNED = dtypes("int8 int16 int32 int64"), dtypes("uint8 uint16 uint32
 WHOLE, INEXACT = SIGNED | UNSIGNED, REALS | COMPLEX
 NUMBERS = WHOLE | INEXACT
 EVERY = NUMBERS | TRUTHS
+#: Numbers of 16 bits are stored and cast. As in NumPy, an op computes in 32 bits and its result is rounded.
+HALF, SINGLE = np.dtype(np.float16), np.dtype(np.float32)
+WITH_HALVES = EVERY | {HALF}
 
 
 @dataclass(frozen=True)
@@ -132,6 +135,8 @@ class Normal(Stage):
                 raise self.refusal(op, f"it has no {t.dtype} there")
         if isinstance(op, Structured):
             return self._structured(op, args, params, results)
+        if (op is not cast or results[0].dtype == BOOL) and any(t.dtype == HALF for t in (*map(self._type, args), *results)):
+            return self._in_single(op, args, params, results)
         args = self._promoted(op, args, results)
         if any(t.size for t in results) and self.target.writes(op, [self._type(a) for a in args], params):
             return super().process(op, args, params)
@@ -150,6 +155,14 @@ class Normal(Stage):
             return expanded(op, args, params, results)
         finally:
             self.expanding.pop()
+
+    def _in_single(self, op: Op, args: tuple[Any, ...], params: dict[str, Any], results: Sequence[Type]) -> Any:
+        """An op on numbers of 16 bits, computed in 32 bits."""
+        wide = [cast_to(x, SINGLE) if self._type(x).dtype == HALF else x for x in args]
+        params = {k: SINGLE if isinstance(v, np.dtype) and v == HALF else v for k, v in params.items()}
+        made = op(*wide, **params)
+        made = [cast_to(y, t.dtype) for y, t in zip(made if op.many else [made], results, strict=True)]
+        return tuple(made) if op.many else made[0]
 
     def refusal(self, op: Op, why: str) -> UnsupportedError:
         named = self.expanding[0][0] if self.expanding else op
@@ -187,7 +200,7 @@ class Normal(Stage):
         if op in UNPROMOTED or op in (cast, ew.truncate):
             return args
         if isinstance(op, (Elementwise, Multilinear)) or op in _ROUNDED or op in (concatenate, stack):
-            return self._cast(args, [d if (d := self._type(x).dtype).kind == "c" else result for x in args])
+            return self._cast(args, [d if (d := self._type(x).dtype).kind == "c" != result.kind else result for x in args])
         if op in (index.put, index.put_at):
             return (*self._cast(args[:2], [result, result]), *args[2:])
         if not isinstance(op, Constant) and args and result.kind in "iufc" and self._type(args[0]).dtype.kind in "biu":
@@ -229,6 +242,24 @@ def normal(graph: Graph, target: Target) -> Graph:
 
 
 __all__ = [
-    "COMPLEX", "EVERY", "INEXACT", "NUMBERS", "REALS", "SIGNED", "TRUTHS", "WHOLE", "Call", "Dtype", "Normal", "Spelling",
-    "Target", "dtypes", "has_elements", "is_one_index", "is_one_region", "normal",
+    "COMPLEX",
+    "EVERY",
+    "HALF",
+    "INEXACT",
+    "NUMBERS",
+    "REALS",
+    "SIGNED",
+    "TRUTHS",
+    "WHOLE",
+    "WITH_HALVES",
+    "Call",
+    "Dtype",
+    "Normal",
+    "Spelling",
+    "Target",
+    "dtypes",
+    "has_elements",
+    "is_one_index",
+    "is_one_region",
+    "normal",
 ]  # fmt: skip

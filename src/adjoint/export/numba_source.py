@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ..core.errors import ArgumentError, UnsupportedError, boundary
+from ..core.op import Constant, Elementwise, Multilinear, Structured
 from ..core.types import Type
-from ..ir.edit import bodies
-from ..ir.graph import Equation, Graph, Literal
+from ..ir.edit import bodies, renumber
+from ..ir.graph import Equation, Graph, Literal, Operand
 from ..ops import (
     broadcast,
     control,
@@ -49,6 +53,15 @@ _OF_MATRICES = frozenset({
 _REDUCED = {broadcast.sum_: (True, True), reduce.max_: (True, False), reduce.min_: (True, False)}
 
 
+#: Ops that move elements.
+_KEPT = frozenset({
+    broadcast.broadcast_to, broadcast.reshape, broadcast.transpose, broadcast.where, index.gather, index.getitem, index.place,
+    sort.take_along,
+})  # fmt: skip
+#: Dtypes of the numbers of Python, which Numba returns.
+_PYTHONS = frozenset({"bool", "int64", "float64", "complex128"})
+
+
 @boundary
 def numba(
     f: Any,
@@ -61,7 +74,8 @@ def numba(
 ) -> str:
     """The source of f, and of the derivatives asked for, as functions that Numba compiles on their first call.
 
-    Arguments are arrays, or NumPy's numbers, of the dtypes they were exported for. What Numba does not have is refused by name.
+    Arguments are arrays, or NumPy's numbers, of the dtypes they were exported for. Results have the dtypes of the program; a
+    number that Numba would return as a wider one of Python is an array without axes. What Numba does not have is refused by name.
 
     >>> from adjoint import export
     >>> "@njit" in export.numba(lambda x: x * x + 1, 2.0)
@@ -78,9 +92,10 @@ def numba(
             op = next((e.op for g in written for e in without_text(g) if e.line == refused.line), refused.op)
             what = "it" if op is refused.op else f"{refused.op.name!r}, in which it is written"
             raise UnsupportedError(f"export.numba has no code for {op.name!r}: Numba does not compile {what}", refused.line)
-    text = module([(part.graph, part.output_names) for part in found], readable=True)
+    text = module([(_cast_results(part.graph), part.output_names) for part in found], readable=True)
+    above, *functions = text.split('@np.errstate(all="ignore")')
+    text = _DECORATOR.join([above, *map(_boxed, functions, (part.graph.output_types for part in found))])
     text = text.replace("import numpy as np", "import numpy as np\nfrom numba import njit", 1)
-    text = text.replace('@np.errstate(all="ignore")', _DECORATOR)
     text = re.sub(r'\n    (\w+) = np\.asarray\(\1, "\w+"\)(\[\(\)\])?(?=\n)', "", text)  # types are known when it is compiled
     text = re.sub(r"np\.s_\[([^][]*)\]", lambda found: _index(found[1]), text)
     if "np.reshape(" in text:
@@ -89,6 +104,58 @@ def numba(
     text = text.replace("np.zeros(shape, x.dtype)", "np.zeros(shape, np.asarray(x).dtype)")  # a number has none in Numba
     helpers = "|".join(PRELUDE)
     return write(path, re.sub(rf"^def ({helpers})\(", rf"{_DECORATOR}\ndef \1(", text, flags=re.MULTILINE))
+
+
+def _cast_results(graph: Graph) -> Graph:
+    """The graph with typed numbers, and a cast of each result for which Numba has a wider dtype than NumPy."""
+    types, made = graph.types, []
+    fresh = 1 + max([*types, -1])
+    for e in graph.equations:
+        params = {k: _cast_results(v) if isinstance(v, Graph) else v for k, v in e.params.items()}
+        e = replace(e, inputs=_typed_numbers(e, types), params=params)
+        outputs, casts = list(e.outputs), []
+        for i, t in enumerate(e.types):
+            if not isinstance(e.op, Structured) and e.op is not broadcast.cast and _is_widened(e, t):
+                casts.append(Equation(broadcast.cast, (fresh,), {"dtype": t.dtype}, (outputs[i],), (t,), e.line))
+                outputs[i], fresh = fresh, fresh + 1
+        made += [replace(e, outputs=tuple(outputs)), *casts]
+    return renumber(replace(graph, equations=tuple(made)))
+
+
+def _typed_numbers(e: Equation, types: Mapping[int, Type]) -> tuple[Operand, ...]:
+    """The operands, with Python numbers of the dtype of the others, where Numba would choose a float64."""
+    dtypes = {types[o].dtype for o in e.inputs if isinstance(o, int)}
+    if len(dtypes) != 1 or e.op is elementwise.power or not isinstance(e.op, (Elementwise, Multilinear, Constant)):
+        return e.inputs
+    (dtype,) = dtypes
+
+    def fits(x: Any) -> bool:
+        return dtype.kind == "f" or (dtype == np.uint64 and type(x) is int and 0 <= x < 1 << 64)
+
+    return tuple(
+        Literal(np.asarray(o.value, dtype)[()]) if isinstance(o, Literal) and o.is_weak and fits(o.value) else o for o in e.inputs
+    )
+
+
+def _is_widened(e: Equation, result: Type) -> bool:
+    """Whether Numba computes in more bits: with a Python number, small integers in a fused expression, or a determinant."""
+    if result.dtype.name in _PYTHONS:
+        return False
+    of_number = any(isinstance(o, Literal) and o.is_weak for o in e.inputs)
+    is_small = result.dtype.kind in "iu" and result.dtype.itemsize < 8 and e.op not in _KEPT
+    return of_number or is_small or e.op in (determinant.det, determinant.slogdet)
+
+
+def _boxed(function: str, results: tuple[Type, ...]) -> str:
+    """A function that returns numbers which Python does not have as arrays of their dtypes."""
+    above, below, values = function.rpartition("\n    return ")
+    value = ast.parse(values.strip(), mode="eval").body
+    texts = list(map(ast.unparse, value.elts if isinstance(value, ast.Tuple) else [value]))
+    for i, t in enumerate(results):
+        if t.shape == () and t.dtype.name not in _PYTHONS:
+            texts[i] = f"np.full((), {texts[i]}, np.{t.dtype.name})"
+    rest = values[len(values.rstrip()) :]
+    return f"{above}{below}{', '.join(texts)}{rest}"
 
 
 def _index(subscript: str) -> str:

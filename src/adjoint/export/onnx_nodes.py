@@ -18,7 +18,7 @@ from ..ir.graph import Literal
 from ..ops import broadcast, index, integer, linalg, reduce, shape, sort, special
 from ..ops import elementwise as ew
 from . import normal
-from .normal import REALS, SIGNED, TRUTHS, WHOLE, Dtype, Spelling, Target, dtypes
+from .normal import HALF, REALS, SIGNED, TRUTHS, WHOLE, Dtype, Spelling, Target, dtypes
 
 SINGLE = dtypes("float32")
 MAIN = dtypes("float32 float64 int32 int64")  # those of reductions
@@ -362,7 +362,7 @@ TABLE: dict[Op, Spelling] = {
     integer.left_shift: Spelling(_shift("LEFT"), dtypes("int32 int64")),
     integer.right_shift: Spelling(_shift("RIGHT"), dtypes("int32 int64")),
     broadcast.where: _node("Where", _CHOSEN),
-    broadcast.cast: Spelling(_cast, EVERY),
+    broadcast.cast: Spelling(_cast, EVERY | {HALF}),
     ew.truncate: Spelling(_cast, EVERY),
     broadcast.reshape: Spelling(_reshape, EVERY),
     broadcast.transpose: Spelling(lambda c: c.nodes("Transpose", c.args[0], perm=list(c.axes)), EVERY),
@@ -399,6 +399,6 @@ def _same_lead(types: Sequence[Type], axis: int) -> bool:
     return a == b
 
 
-TARGET = Target("ONNX", EVERY, TABLE)
+TARGET = Target("ONNX", EVERY | {HALF}, TABLE)
 
 __all__ = ["TABLE", "TARGET", "Call", "Nodes", "code"]

@@ -22,6 +22,7 @@ from .normal import (
     SIGNED,
     TRUTHS,
     WHOLE,
+    WITH_HALVES,
     Dtype,
     Spelling,
     Target,
@@ -406,7 +407,7 @@ TABLE: dict[Op, Spelling] = {
     gamma.zeta: _per_element("chlo.zeta", REALS),
     bessel.i1e: _per_element("chlo.bessel_i1e", REALS),
     broadcast.where: Spelling(_where, EVERY),
-    broadcast.cast: Spelling(lambda c: c.lines.convert(c.args[0], c.equation.params["dtype"]), EVERY),
+    broadcast.cast: Spelling(lambda c: c.lines.convert(c.args[0], c.equation.params["dtype"]), WITH_HALVES),
     ew.truncate: Spelling(lambda c: c.lines.convert(c.args[0], c.equation.params["dtype"]), EVERY),
     broadcast.real: _per_element("real", COMPLEX),
     broadcast.imag: _per_element("imag", COMPLEX),
@@ -437,6 +438,6 @@ TABLE: dict[Op, Spelling] = {
 }
 
 
-TARGET = Target("StableHLO", EVERY, TABLE)
+TARGET = Target("StableHLO", WITH_HALVES, TABLE)
 
 __all__ = ["TABLE", "TARGET", "Call"]

@@ -257,14 +257,14 @@ def has_bodies(graph: Graph) -> bool:
 
 def map_bodies(graph: G, change: Callable[[Graph], Graph]) -> G:
     """With every graph that an equation holds replaced by what `change` makes of it; the same graph if that changes nothing."""
-    if not has_bodies(graph):
+    held = graph.equations.kinds if isinstance(graph.equations, Columns) else graph.equations
+    found = {id(body): body for one in held for body in bodies(one.params).values()}
+    made = {key: change(body) for key, body in found.items()}
+    if all(made[key] is body for key, body in found.items()):
         return graph
     equations = list(graph.equations)
-    changed = False
     for i, e in enumerate(equations):
-        held = bodies(e.params)
-        made = {name: change(body) for name, body in held.items()}
-        if any(made[name] is not body for name, body in held.items()):
-            equations[i] = replace(e, params={**e.params, **made})
-            changed = True
-    return replace(graph, equations=tuple(equations)) if changed else graph
+        new = {name: made[id(body)] for name, body in bodies(e.params).items()}
+        if any(new[name] is not e.params[name] for name in new):
+            equations[i] = replace(e, params={**e.params, **new})
+    return replace(graph, equations=tuple(equations))

@@ -307,7 +307,13 @@ def _instead(function: Any, words: tuple[str, ...], module: str, frame: types.Fr
         return _reason(function)
     if root == "numpy" or isinstance(function, np.ufunc):
         return making_arrays(has, name)
+    if _is_compiled(function) and root not in sys.stdlib_module_names:
+        return "it is compiled code: declare its rule with ad.custom_vjp, wrap it in ad.extend.numerical(f) for a numerical rule"
     return ""
+
+
+def _is_compiled(function: Any) -> bool:
+    return isinstance(function, types.BuiltinFunctionType) or "cython_function" in type(function).__name__
 
 
 def making_arrays(has: Imported, name: str = "array") -> str:

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.bind import Traced
-from ..core.errors import BatchError
+from ..core.bind import Traced, rounded
+from ..core.errors import BatchError, user_line
 from ..eager.batch import Batch
+
+
+def note_rounding(x: Any, decimals: int) -> None:
+    """Note that a value is rounded to some decimals, as for print. A derivative that is zero for that reason warns."""
+    if decimals > 0 and isinstance(x, Traced):
+        rounded.set((x.by.level, user_line(), decimals))
 
 
 def primal(x: Any) -> Any:

@@ -16,7 +16,7 @@ from ..ops import elementwise as ops
 from ..staging.guard import Guarded
 from ..staging.stage import Stage
 from .caller import ADOPT, Imported, advice, call_of, imported, is_printed, is_shown, making_arrays, may_index_array, package_at
-from .concrete import primal
+from .concrete import note_rounding, primal
 from .table import FUNCTIONS
 
 
@@ -214,6 +214,7 @@ def _round_builtin(self: Traced, decimals: int | None = None) -> Any:
         raise TypeError("type complex doesn't define __round__ method")
     if decimals is None:
         return _rounded(ops.rint)(self)
+    note_rounding(self, decimals)
     if cls not in (bool, int, float):
         return FUNCTIONS[np.round](self, decimals)
     if isinstance(self.by, Guarded):

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..core.bind import Traced
 from ..core.errors import ConversionError, UnsupportedError
+from ..core.quick import unquick
 from ..device.arrays import gpu_of
 from .dropin import in_place_of
 from .protocols import general_ufunc, unsupported
@@ -121,6 +122,7 @@ class Ufunc:
         return repr(self.original)
 
     def __eq__(self, other: object) -> bool:
+        other = unquick(other)
         return self.original is (other.original if type(other) is Ufunc else other)
 
     def __hash__(self) -> int:

@@ -36,9 +36,9 @@ def running_extremum(ufunc: np.ufunc, x: Value, axis: int) -> Value:
         means = _since(shapes.where(hit, x, 0.0), y, number, axis) / np.maximum(counts, 1)
         sources = shapes.where(ops.greater(counts, 1), means, sources)
     # The value is y itself; `sources`, equal up to rounding, carries the derivative.
-    change = sources - ops.stop_gradient(sources)
+    change = ops.stop_gradient(sources) - sources
     change = shapes.where(ops.isfinite(change), change, 0.0)
-    return y + (change if dtype_of(change) == dtype_of(y) else shapes.cast(change, dtype=dtype_of(y)))
+    return y - (change if dtype_of(change) == dtype_of(y) else shapes.cast(change, dtype=dtype_of(y)))
 
 
 def _since(x: Value, y: Value, number: Any, axis: int) -> Value:

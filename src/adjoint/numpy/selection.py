@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import Any
 
@@ -308,21 +309,57 @@ def unique(
     equal_nan: bool = True,
     sorted: bool = True,
 ) -> Any:
-    """The distinct values; the cotangent of each goes to the elements equal to it (to the first one, for rows)."""
+    """The distinct values; the cotangent of each goes to the elements equal to it (to the first one, for rows).
+
+    Of a staged value only their number is asked: the places of equal values move from call to call.
+    """
     a = lift(ar)
-    options: dict[str, Any] = {"axis": axis, "equal_nan": equal_nan}
-    _, first, inverse, counts = np.unique(primal(a), True, True, True, **options)
-    if axis is not None:
-        values = take(a, first, axis)
+    if axis is not None and not (canonical_axis(axis, ndim_of(a)) or ndim_of(a) > 1):
+        axis = None
+    if axis is None:
+        flat, values = ravel(a), sorts.sort(ravel(a), 0)
+        differ: Any = ops.not_equal(read(values, slice(1, None)), read(values, slice(0, -1)))
+        if equal_nan and dtype_of(a).kind in "fc":
+            differ = ops.logical_and(differ, ops.logical_not(ops.isnan(read(values, slice(0, -1)))))
+        order = reductions.argsort(flat, axis=0, kind="stable") if return_index or return_inverse else None
     else:
-        ends = np.cumsum(counts)
-        values = indexing.gather(sorts.sort(ravel(a), 0), ends - counts, axis=0)
+        flat = shapes.moveaxis(a, canonical_axis(axis, ndim_of(a)), 0)
+        flat = reshape(flat, (shape_of(flat)[0], math.prod(shape_of(flat)[1:])))
+        order = _by_rows(flat)
+        rows = take(flat, order, 0)
+        differ = reductions.any_(ops.not_equal(read(rows, slice(1, None)), read(rows, slice(0, -1))), axis=(1,), keepdims=False)
+    n = shape_of(flat)[0]
+    ranks = concatenate([np.zeros(min(n, 1), np.intp), np.cumsum(differ)])
+    starts = _starts(ranks, n)
+    counts = ops.sub(concatenate([read(starts, slice(1, None)), np.full(min(n, 1), n)]), starts)
+    if axis is not None:
+        values = take(a, take(order, starts), axis)
+    else:
+        values = indexing.gather(values, starts, axis=0)
         if not sorted and not (return_index or return_inverse or return_counts):
             # NumPy may then leave them in hash-table order.
-            order = np.argsort(np.unique(primal(a), equal_nan=equal_nan, sorted=False), stable=True)
-            values = indexing.gather(values, np.argsort(order), axis=0)
-    extra = [x for wanted, x in ((return_index, first), (return_inverse, inverse), (return_counts, counts)) if wanted]
+            place = np.argsort(np.unique(primal(a), equal_nan=equal_nan, sorted=False), stable=True)
+            values = indexing.gather(values, np.argsort(place), axis=0)
+    extra: list[Any] = [take(order, starts)] if return_index else []
+    if return_inverse:
+        inverse = indexing.write(np.zeros(n, np.intp), order, ranks)
+        extra.append(reshape(inverse, shape_of(a)) if axis is None else inverse)
+    if return_counts:
+        extra.append(counts)
     return (values, *extra) if extra else values
+
+
+def _starts(ranks: Value, n: int) -> Value:
+    """Where the runs of equal elements begin, among n sorted ones with their ranks."""
+    number = int(primal(read(ranks, -1))) + 1 if n else 0
+    return np.arange(n) if number == n else searchsorted(ranks, np.arange(number))
+
+
+def _by_rows(rows: Value) -> Value:
+    """The order of the rows of a matrix: by their first elements, then by their second, …"""
+    if not shape_of(rows)[1]:
+        return np.arange(shape_of(rows)[0])
+    return sorts.lexsort(joins.flip(shapes.transpose(rows, axes=(1, 0)), 0), axis=0)
 
 
 @implements(np.unique_values)
@@ -330,19 +367,24 @@ def unique_values(x: Any, /) -> Value:
     return unique(x, equal_nan=False, sorted=False)
 
 
+def _named(function: Any, *results: Value) -> Any:
+    """Results as the tuple with names that a function of NumPy's gives."""
+    return type(function(np.zeros(0)))(*results)
+
+
 @implements(np.unique_counts)
 def unique_counts(x: Any, /) -> Any:
-    return np.unique_counts(primal(lift(x)))._replace(values=unique(x, equal_nan=False))
+    return _named(np.unique_counts, *unique(x, return_counts=True, equal_nan=False))
 
 
 @implements(np.unique_inverse)
 def unique_inverse(x: Any, /) -> Any:
-    return np.unique_inverse(primal(lift(x)))._replace(values=unique(x, equal_nan=False))
+    return _named(np.unique_inverse, *unique(x, return_inverse=True, equal_nan=False))
 
 
 @implements(np.unique_all)
 def unique_all(x: Any, /) -> Any:
-    return np.unique_all(primal(lift(x)))._replace(values=unique(x, equal_nan=False))
+    return _named(np.unique_all, *unique(x, True, True, True, equal_nan=False))
 
 
 @implements(np.union1d)

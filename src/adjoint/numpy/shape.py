@@ -16,7 +16,7 @@ from ..ops import broadcast as shapes
 from ..ops import elementwise as ops
 from ..ops import shape as joins
 from ..ops.pairs import from_parts
-from .concrete import primal
+from .concrete import note_rounding, primal
 from .layout import axes_by_stride, copied, held_by, stand_in
 from .table import implements, lift
 from .ufunc import call_with_options, check_cast, deliver
@@ -394,6 +394,7 @@ def size(a: Any, axis: Any = None) -> int:
 def round(a: Any, decimals: int = 0, out: Any = None) -> Value:
     """Piecewise constant, so a plain value. Integers stay integers."""
     a, decimals = lift(a), operator.index(decimals)
+    note_rounding(a, decimals)
     if out is not None and decimals and dtype_of(a).kind == "b" and is_inexact(dtype_of(out)):
         a = shapes.cast(a, dtype=dtype_of(out))  # NumPy computes in it
     kind = dtype_of(a).kind

@@ -267,6 +267,8 @@ _CONTINUOUS = {
 }
 
 
+_FEW = 5  # quantiles that are found without sorting
+
 #: Methods that give an element of the sample, so in its dtype.
 _JUMPS = ("lower", "higher", "nearest", "inverted_cdf", "closest_observation")
 
@@ -328,7 +330,7 @@ def interpolated(x: Value, q: Value, n: Value, method: str) -> Value:
     low, high, weight = _position(q, n, method)
     if type(weight) is float and not weak and method not in _JUMPS:
         weight = np.asarray(weight, dtype_of(low))
-    if isinstance(n, int) and not isinstance(low, Traced) and np.size(low) <= 2:
+    if isinstance(n, int) and not isinstance(low, Traced) and np.size(low) <= _FEW:
         below, above = _few(x, low, high, q_shape)
     else:
         below, above = neighbours(x, low, high, q_shape)
@@ -346,7 +348,7 @@ def _between(below: Value, above: Value, weight: Value) -> Value:
 
 
 def _few(x: Value, low: Any, high: Any, q_shape: Shape) -> tuple[Value, Value]:
-    """Neighbours for one or two quantiles, in linear time."""
+    """Neighbours for a few quantiles, in linear time."""
     below, above = (tuple(int(k) for k in np.ravel(side)) for side in (low, high))
     numbers = below if below == above else below + above
     found = sorts.order_statistics(x, kth=numbers, axis=ndim_of(x) - 1)

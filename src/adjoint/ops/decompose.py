@@ -16,10 +16,12 @@ import numpy as np
 
 from ..core.op import Limit, case
 from ..core.types import Value, dtype_of, shape_of
+from . import turning
 from .broadcast import cast, sum_, where
 from .declare import opaque
-from .gaps import Gaps, even, gaps_of, magnitude, splitting
-from .linalg import row, swap
+from .elementwise import less, logical_not
+from .gaps import Gaps, even, gaps_of, magnitude, negligible, splitting
+from .linalg import column, row, swap
 from .matrix import (
     as_diagonal,
     columns,
@@ -35,8 +37,10 @@ from .matrix import (
     triangle,
     weights,
 )
+from .reduce import any_, max_
+from .regular import Regular, regular
 from .shape import concatenate
-from .solve import solve, triangular_solve
+from .solve import inv, solve, triangular_solve
 
 _SPD = np.array([[2.0, 9.0, 9.0], [0.4, 1.5, 9.0], [-0.3, 0.2, 1.0]])  # only one triangle is read
 _STACK = np.array([1.0, 1.3]).reshape(2, 1, 1) * _SPD
@@ -147,23 +151,38 @@ def _antihermitian_transpose(g: Value) -> Value:
     return triangle(shape_of(g)[-1], True, g, diagonal=0.5) * (g - dagger(g))
 
 
+def _independent(r: Value) -> Regular:
+    """Of a triangular factor: with columns that depend on each other, the vectors of q that go with them are not determined."""
+    if not shape_of(r)[-1]:
+        return Regular(np.zeros((*shape_of(r)[:-2], 1, 1), bool))
+    sizes = magnitude(diagonal_of(r))
+    axis = (len(shape_of(sizes)) - 1,)
+    allowed = max_(sizes, axis=axis, keepdims=True) * (16 * shape_of(r)[-1] * np.finfo(dtype_of(r)).eps)
+    lost = any_(logical_not(less(allowed, sizes)), axis=axis, keepdims=True)
+    return regular(column(lost), "qr of a matrix whose columns are not independent has no derivative")
+
+
 def _qr_jvp(ts: Any, y: Any, a: Value, *, complete: bool) -> Any:
     q, r = y
     n = shape_of(a)[-1]
     q1, r1 = columns(q, 0, n), rows(r, 0, n)
+    only = _independent(r1)
+    r1 = only.of(r1)
     b = swap(triangular_solve(r1, swap(ts[0]), lower=False, transposed=True))  # da r⁻¹
     c = dagger(q1) @ b
     e = c - _antihermitian(c)
     dr = e @ r1
     if shape_of(r)[-2] > n:
         dr = concatenate(dr, np.zeros(shape_of(rows(r, n, shape_of(r)[-2])), dtype_of(r)), axis=len(shape_of(r)) - 2)
-    return complete_tangent(q, n, b - q1 @ e), dr
+    return only.checked(complete_tangent(q, n, b - q1 @ e)), only.checked(dr)
 
 
 def _qr_vjp(g: Any, y: Any, a: Value, *, complete: bool) -> Any:
     q, r = y
     n = shape_of(r)[-1]
     q1, r1 = columns(q, 0, n), rows(r, 0, n)
+    only = _independent(r1)
+    r1 = only.of(r1)
     gq = complete_cotangent(q, n, g[0])
     ge = None if g[1] is None else rows(g[1], 0, n) @ swap(r1)
     if gq is not None:
@@ -172,7 +191,7 @@ def _qr_vjp(g: Any, y: Any, a: Value, *, complete: bool) -> Any:
     gb = conjugate(q1) @ (ge - _antihermitian_transpose(ge))
     if gq is not None:
         gb = gb + gq
-    return (swap(triangular_solve(r1, swap(gb), lower=False, transposed=False)),)
+    return (only.checked(swap(triangular_solve(r1, swap(gb), lower=False, transposed=False))),)
 
 
 qr = opaque(
@@ -202,7 +221,7 @@ qr = opaque(
 def _eigh_jvp(ts: Any, y: Any, a: Value, *, lower: bool) -> Any:
     w, v = y
     p = dagger(v) @ hermitian_tangent(ts[0], a, lower) @ v
-    return real_part(diagonal_of(p)), v @ _off_diagonal(gaps_of(w).divide(_off_diagonal(p), p))
+    return real_part(diagonal_of(p)), v @ _off_diagonal(gaps_of(w).divide(_off_diagonal(p), _sizes(p)))
 
 
 def _off_diagonal(x: Value) -> Value:
@@ -210,9 +229,10 @@ def _off_diagonal(x: Value) -> Value:
     return where(np.eye(n, dtype=bool), 0.0, x)
 
 
-def _sizes(v: Value, g: Value) -> Value:
-    """The sizes of the terms of vᵀ g, which may cancel."""
-    return swap(magnitude(v)) @ magnitude(g)
+def _sizes(g: Value) -> Value:
+    """The sizes of two columns together, for all pairs: products with them may cancel."""
+    sizes = sum_(magnitude(g), axis=(len(shape_of(g)) - 2,), keepdims=False)
+    return row(sizes) + column(sizes)
 
 
 def _eigh_pull(g: Any, dg: Any, y: Any, a: Value, lower: bool, gaps: Gaps) -> Any:
@@ -224,8 +244,8 @@ def _eigh_pull(g: Any, dg: Any, y: Any, a: Value, lower: bool, gaps: Gaps) -> An
     turned = [
         None if x is None else _off_diagonal(x - dagger(x)) * 0.5 for x in (by_v, None if dg[1] is None else swap(v) @ dg[1])
     ]
-    gp = _off_diagonal(gaps.divide(turned[0], _sizes(v, gv), turned[1]))
-    inner = conjugate(v) @ (gp if gw is None else gp + as_diagonal(gw)) @ swap(v)
+    gp = _off_diagonal(gaps.divide(turned[0], _sizes(gv), turned[1]))
+    inner = conjugate(v) @ (gp if gw is None else gp + as_diagonal(gaps.cotangent(gw, w))) @ swap(v)
     return (hermitian_cotangent(inner, a, lower),)
 
 
@@ -237,6 +257,7 @@ eigh = opaque(
     limit=Limit(
         lambda y, **_: (splitting(y[0], kind="real"), None),
         lambda g, dg, y, a, *, lower: _eigh_pull(g, dg, y, a, lower, gaps_of(y[0], split="real")),
+        turning.eigh,
     ),
     axes=(),
     cases=[case(_SPD, lower=True), case(_STACK, lower=False), case((1, 1), lower=True), case((0, 0), lower=True)],
@@ -254,23 +275,37 @@ def _eig(a: Any) -> Any:
     return w.astype(dtype, copy=False), v.astype(dtype, copy=False)
 
 
+def _diagonalisable(v: Value) -> Regular:
+    """Of the vectors: a matrix has a derivative of its eigenvalues, and of functions by them, only if they are independent."""
+    axes = (len(shape_of(v)) - 2, len(shape_of(v)) - 1)
+    if not shape_of(v)[-1]:
+        return Regular(np.zeros((*shape_of(v)[:-2], 1, 1), bool))
+    sizes = max_(magnitude(inv(v, strict=False)), axis=axes, keepdims=True)  # the vectors have length one
+    few = logical_not(less(sizes, float(np.finfo(dtype_of(v)).eps ** -0.5)))
+    return regular(few, "eig of a matrix whose eigenvectors are not independent has no derivative")
+
+
 def _eig_jvp(ts: Any, y: Any, a: Value) -> Any:
     w, v = y
+    only = _diagonalisable(v)
+    v = only.of(v)
     p = solve(v, ts[0] @ v)
-    z = v @ _off_diagonal(gaps_of(w).divide(_off_diagonal(p), p))
+    z = v @ _off_diagonal(gaps_of(w).divide(_off_diagonal(p), _sizes(p)))
     along = sum_(conjugate(v) * z, axis=(len(shape_of(v)) - 2,), keepdims=True)
-    return diagonal_of(p), z - v * along
+    return diagonal_of(only.checked(p)), only.checked(z - v * along)
 
 
 def _eig_pull(g: Any, dg: Any, y: Any, a: Value, gaps: Gaps) -> Any:
     (w, v), (gw, gv) = y, g
+    only = _diagonalisable(v)
+    v = only.of(v)
     if gv is None:
         gp = as_diagonal(even(gw, w))
     else:
         by_v, rate = (None if x is None else _off_diagonal(swap(v) @ _across(x, v)) for x in (gv, dg[1]))
-        gp = _off_diagonal(gaps.divide(by_v, _sizes(v, gv), rate))
-        gp = gp if gw is None else gp + as_diagonal(gw)
-    inner = solve(swap(v), gp @ swap(v))
+        gp = _off_diagonal(gaps.divide(by_v, _sizes(gv), rate))
+        gp = gp if gw is None else gp + as_diagonal(gaps.cotangent(gw, w))
+    inner = only.checked(solve(swap(v), gp @ swap(v)))
     return (inner if dtype_of(a).kind == "c" else cast(inner, dtype=dtype_of(a)),)
 
 
@@ -289,6 +324,7 @@ eig = opaque(
     limit=Limit(
         lambda y: (splitting(y[0], kind="any"), None),
         lambda g, dg, y, a: _eig_pull(g, dg, y, a, gaps_of(y[0], split="any")),
+        turning.eig,
     ),
     axes=(),
     cases=[case(_REAL_EIGENVALUES), case(np.array([1.0, 1.2]).reshape(2, 1, 1) * _REAL_EIGENVALUES), case((0, 0))],
@@ -311,7 +347,8 @@ def _svd_jvp(ts: Any, y: Any, a: Value, *, full: bool) -> Any:
     tv = t @ v1
     p = dagger(u1) @ tv
     ph = dagger(p)
-    plus, minus = _off_diagonal(gaps.divide(_off_diagonal(p + ph) * 0.5, p)), sums.divide((p - ph) * 0.5, p)
+    sizes = _sizes(p) + _sizes(ph)
+    plus, minus = _off_diagonal(gaps.divide(_off_diagonal(p + ph) * 0.5, sizes)), sums.divide((p - ph) * 0.5, sizes)
     du, dv = u1 @ (plus + minus), v1 @ (plus - minus)
     if m > k:
         du = du + _over_each(sums, tv - u1 @ p, tv)
@@ -345,14 +382,15 @@ def _svd_pull(g: Any, dg: Any, y: Any, a: Value, full: bool, split: str) -> Any:
         pairs.append((complete_cotangent(u, k, gu), complete_cotangent(dagger(vh), k, gv)) if full else (gu, gv))
     (gu, gv), (dgu, dgv) = pairs
     if gu is None and gv is None:
-        return ((conjugate(u1) * row(even(gs, s))) @ vt,)
+        smooth = where(diagonal_of(negligible(s, sign=+1)), 0.0, even(gs, s))  # at 0 a singular value has a kink, as abs has
+        return ((conjugate(u1) * row(smooth)) @ vt,)
     gaps, sums = gaps_of(s, split=split), gaps_of(s, +1, split=split)
     (by_u, by_v), (rate_u, rate_v) = ((0.0 if cu is None else swap(u1) @ cu, 0.0 if cv is None else vt @ cv) for cu, cv in pairs)
-    terms = (0.0 if gu is None else _sizes(u1, gu)) + (0.0 if gv is None else _sizes(swap(vh1), gv))
+    terms = (0.0 if gu is None else _sizes(gu)) + (0.0 if gv is None else _sizes(gv))
     gp = _off_diagonal(gaps.divide(_turn(by_u + by_v), terms, _turn(rate_u + rate_v)))
     gp = gp + sums.divide(_turn(by_u - by_v), terms, _turn(rate_u - rate_v))
     if gs is not None:
-        gp = gp + as_diagonal(gs)
+        gp = gp + as_diagonal(gaps.cotangent(gs, s, m != n or dtype_of(a).kind == "c"))
     result = conjugate(u1) @ gp @ vt
     if m > k and gu is not None:
         rate = None if dgu is None else dgu - conjugate(u1) @ rate_u
@@ -376,6 +414,7 @@ svd = opaque(
     limit=Limit(
         lambda y, **_: (None, splitting(y[1], kind="positive"), None),
         lambda g, dg, y, a, *, full: _svd_pull(g, dg, y, a, full, "positive"),
+        turning.svd,
     ),
     axes=(),
     cases=[

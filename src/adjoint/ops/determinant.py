@@ -58,9 +58,10 @@ def _products_without_two(s: Any) -> Any:
 
 
 def _rotations(a: Any) -> tuple[Any, Any, Any, Any]:
-    """a = u s vᴴ, and the determinant of u vᴴ."""
-    u, s, vh = np.linalg.svd(a)
-    return u, s, vh, (np.linalg.det(u) * np.linalg.det(vh))[..., None, None]
+    """a = u s vᴴ, and the determinant of u vᴴ; nan for a matrix that is not finite, of which LAPACK's iteration does not end."""
+    lost = ~np.all(np.isfinite(a), axis=(-1, -2), keepdims=True)
+    u, s, vh = np.linalg.svd(np.where(lost, 0.0, a))
+    return u, s, vh, np.where(lost, np.nan, (np.linalg.det(u) * np.linalg.det(vh))[..., None, None])
 
 
 def _cofactor(a: Any) -> Any:

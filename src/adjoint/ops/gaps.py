@@ -14,12 +14,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.op import case
-from ..core.types import Value, dtype_of
+from ..core.op import Constant, case
+from ..core.types import Value, ndim_of, shape_of
 from .broadcast import where
 from .declare import constant, opaque
-from .elementwise import equal, logical_and, not_equal
+from .elementwise import equal, logical_and, logical_or, not_equal
 from .linalg import column, row
+from .matrix import diagonal_of
+from .reduce import any_
 from .shape import all_batched
 
 
@@ -41,9 +43,13 @@ def _combined(w: Any, sign: int) -> Any:
 # -- which are equal ---------------------------------------------------------------------------------------------
 
 
+def rounding(w: Any) -> Any:
+    """The error of eigenvalues: those that differ by no more count as equal."""
+    return 8 * np.finfo(w.dtype).eps * np.sum(np.abs(w), axis=-1, keepdims=True)
+
+
 def _negligible(w: Any, *, sign: int) -> Any:
-    size = np.sum(np.abs(w), axis=-1)[..., None, None]
-    return np.abs(_combined(w, sign)) <= 8 * np.finfo(dtype_of(w)).eps * size
+    return np.abs(_combined(w, sign)) <= rounding(w)[..., None]
 
 
 negligible = constant(
@@ -158,6 +164,38 @@ told_apart = constant(
     python="def",
 )
 
+
+def _is_noise(g: Any, w: Any, *others: Any, size: float) -> Any:
+    """Whether a cotangent of vectors is no more than the rounding errors of a function of the size given, or of one that has
+    such other derivatives by the eigenvalues w.
+    """
+    for x in others:
+        size = size + _largest(w, 1)[..., None] * _largest(x, x.ndim - w.ndim + 1).reshape(*w.shape[:-1], 1, 1)
+    return _largest(g, 2) <= 64 * g.shape[-2] * np.finfo(g.dtype).eps * size
+
+
+is_noise = Constant(
+    "is_noise",
+    _is_noise,
+    batch=lambda flags, *xs, size: is_noise(*all_batched(flags, xs), size=size),
+)
+
+
+def _doubt(x: Any, y: Any, *given: Any) -> Any:
+    """0 for matrices that differ by no more than errors of what was given, nan for others."""
+    size = np.maximum(_largest(x, 2), _largest(y, 2))
+    for g in given:
+        size = np.maximum(size, _largest(g, g.ndim - x.ndim + 2).reshape(size.shape))
+    same = np.all(np.abs(x - y) <= 8 * _slack(x) * size, (-1, -2), keepdims=True)
+    return np.where(same, 0.0, np.nan).astype(size.dtype)
+
+
+doubt = Constant(
+    "doubt",
+    _doubt,
+    batch=lambda flags, *xs: doubt(*all_batched(flags, xs)),
+)
+
 # -- quotients by gaps ---------------------------------------------------------------------------------------------
 
 # The derivative of the limit by the eigenvalues is known only if two are split, by ±½: in larger groups it is nan.
@@ -194,6 +232,18 @@ class Gaps(NamedTuple):
         rate = 0.0 * above if by_epsilon is None else by_epsilon
         limit = self.one * (rate / where(is_split, self.split, 1.0))
         return where(logical_and(is_split, cancelled(above, terms)), limit, quotient)
+
+    def cotangent(self, g: Value, w: Value, zeros: bool = False) -> Value:
+        """The cotangents of eigenvalues, next to those of vectors. Of equal ones they belong together, so that without a limit
+        the result is nan. With `zeros`, that of a zero does as well.
+        """
+        if self.split is not None:
+            return g
+        n = shape_of(w)[-1]
+        shared = any_(logical_and(negligible(w, sign=-1), ~np.eye(n, dtype=bool)), axis=(ndim_of(w),), keepdims=False)
+        if zeros:
+            shared = logical_or(shared, diagonal_of(negligible(w, sign=+1)))
+        return where(logical_and(shared, not_equal(g, 0.0)), np.nan * g, g)
 
 
 def gaps_of(w: Value, sign: int = -1, split: str = "") -> Gaps:

@@ -18,7 +18,7 @@ import numpy as np
 from ..core.bind import Traced
 from ..core.op import case
 from ..core.types import Shape, Type, Value, dtype_of, ndim_of, shape_of
-from .broadcast import align, broadcast_to, fit, moveaxis, reshape, transpose, where
+from .broadcast import align, broadcast_to, cast, fit, moveaxis, reshape, transpose, where
 from .declare import constant, linear
 
 Spec = tuple[Any, ...]
@@ -437,8 +437,26 @@ def _written(v: Value, region: int) -> Value:
     return reshape(v, shape=own[extra:]) if extra > 0 and set(own[:extra]) == {1} else v
 
 
+def _chosen(x: Value, mask: Any, v: Value) -> Value | None:
+    """The same for a traced mask and a value that has no axis for the elements chosen: their number is not asked for."""
+    own = shape_of(x)
+    if not isinstance(mask, Traced) or dtype_of(mask).kind != "b" or dtype_of(x).kind not in "fc":
+        return None
+    k = ndim_of(mask)
+    v = _written(v, len(own) - k)
+    rest = shape_of(v)
+    fits = len(rest) <= len(own) - k and all(a in (1, b) for a, b in zip(rest[::-1], own[::-1], strict=False))
+    if not k or shape_of(mask) != own[:k] or not fits:
+        return None
+    y = where(reshape(mask, shape=own[:k] + (1,) * (len(own) - k)) if k < len(own) else mask, v, x)
+    return y if dtype_of(y) == dtype_of(x) else cast(y, dtype=dtype_of(x))
+
+
 def write(x: Value, index: Any, v: Value) -> Value:
     """A copy of x with x[index] = v."""
+    chosen = _chosen(x, index, v)
+    if chosen is not None:
+        return chosen
     spec, axes, arrays, axis = decompose(index, shape_of(x))
     if not arrays:
         assert spec is not None

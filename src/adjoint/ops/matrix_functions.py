@@ -1,4 +1,4 @@
-"""Matrix functions (expm, sqrtm, logm), the Sylvester equation and LU factors, over the last two axes.
+"""Matrix functions (expm, sqrtm, logm, powers), the Sylvester equation and LU factors, over the last two axes.
 
 With the pairing Re Σ g·t, the transpose of E ↦ L(A, E), the derivative of an analytic function of a matrix, is
 G ↦ L(Aᵀ, G). L itself is a block of the function of a larger matrix:
@@ -16,13 +16,17 @@ import numpy as np
 
 from ..core.op import case
 from ..core.types import Value, dtype_of, ndim_of, shape_of
-from .broadcast import broadcast_to
+from .broadcast import broadcast_to, cast, reshape, sum_, where
 from .declare import constant, opaque
+from .elementwise import equal, less
+from .gaps import magnitude
 from .index import gather
 from .lazy import Lazy
 from .linalg import swap
-from .matrix import columns, rows, triangle
-from .reduce import argsort
+from .matrix import columns, is_complex, real_part, rows, triangle
+from .pseudo import rank
+from .reduce import argsort, max_
+from .regular import Regular, regular
 from .shape import concatenate
 from .solve import triangular_solve
 
@@ -119,28 +123,97 @@ expm_slope = opaque(
 _logm = Lazy("scipy.linalg", "logm")
 
 
+def _regular(a: Value) -> Regular:
+    lead, n = shape_of(a)[:-2], shape_of(a)[-1]
+    if not n:
+        return Regular(np.zeros((*lead, 1, 1), bool))
+    singular = reshape(less(rank(a, tol=None, rtol=None, hermitian=False), n), shape=(*lead, 1, 1))
+    return regular(singular, "the logarithm, the roots and the fractional powers of a singular matrix have no derivative")
+
+
 def _log_slope(a: Value, e: Value) -> Value:
+    """L(a, e). It is linear in e, which is scaled to the size of a."""
     a, e = _same_shape(a, e)
-    return _upper_right(logm(_corner(a, e, a)))
+    only = _regular(a)
+    a = only.of(a)
+    ratio = _size(e) / _size(a)
+    ratio = where(equal(ratio, 0.0), 1.0, ratio)
+    return only.checked(ratio * _upper_right(logm(_corner(a, e / ratio, a))))
 
 
-def _log_of_one(a: Any) -> Any:
+def _size(x: Value) -> Value:
+    """The largest element of each matrix, as a matrix; it has no derivative."""
+    if not shape_of(x)[-1]:
+        return np.ones((*shape_of(x)[:-2], 1, 1), np.finfo(dtype_of(x)).dtype)
+    return max_(magnitude(x), axis=(ndim_of(x) - 2, ndim_of(x) - 1), keepdims=True)
+
+
+def _estimating(function: Callable[..., Any], *args: Any) -> Any:
     """SciPy estimates a norm with random vectors: restore the state of the generator."""
     state = np.random.get_state()
     try:
-        return _logm(a)
+        return function(*args)
     finally:
         np.random.set_state(state)
 
 
 logm = opaque(
     "logm",
-    lambda a: _each(_log_of_one, a),
+    lambda a: _each(lambda a: _estimating(_logm, a), a),
     jvp=lambda ts, y, a: _log_slope(a, ts[0]),
     vjp=lambda g, y, a: (_log_slope(swap(a), g),),
     axes=(),
     cases=[case(_A), case(_STACK), case(np.array([[2.0]]))],
     doc="The principal logarithm of a matrix.",
+    may_fail=True,
+    typed_by_value=True,
+)
+
+# -- powers: a^t = exp(t log a) -----------------------------------------------------------------------------------------
+
+_power = Lazy("scipy.linalg", "fractional_matrix_power")
+
+
+def _power_of_each(a: Any, t: Any) -> Any:
+    return _each(lambda a, t: _estimating(_power, a, t[0, 0]), a, t)
+
+
+def _logarithm(a: Value) -> tuple[Value, Value, Regular]:
+    """a and log a, in double precision."""
+    wide = cast(a, dtype=np.result_type(dtype_of(a), np.float64))
+    only = _regular(wide)
+    wide = only.of(wide)
+    return wide, logm(wide), only
+
+
+def _like(x: Value, y: Value) -> Value:
+    return cast(x, dtype=dtype_of(y))
+
+
+def _power_jvp(ts: Any, y: Value, a: Value, t: Value) -> Value:
+    wide, log, only = _logarithm(a)
+    parts = [] if ts[0] is None else [expm_slope(t * log, t * _log_slope(wide, ts[0]))]
+    if ts[1] is not None:
+        parts.append(ts[1] * (log @ y))
+    return _like(only.checked(parts[0] if len(parts) == 1 else parts[0] + parts[1]), y)
+
+
+def _power_vjp(g: Value, y: Value, a: Value, t: Value) -> Any:
+    wide, log, only = _logarithm(a)
+    by_a = _log_slope(swap(wide), t * expm_slope(swap(t * log), g))
+    by_t = sum_(g * only.checked(log @ y), axis=(ndim_of(y) - 2, ndim_of(y) - 1), keepdims=True)
+    by_a = only.checked(by_a)
+    return by_a if is_complex(a) else real_part(by_a), real_part(by_t)
+
+
+fractional_power = opaque(
+    "fractional_power",
+    _power_of_each,
+    jvp=_power_jvp,
+    vjp=_power_vjp,
+    axes=(),
+    cases=[case(_A, np.array([[0.3]])), case(_STACK, np.array([[[0.3]], [[-1.4]]])), case(np.array([[2.0]]), np.array([[0.5]]))],
+    doc="A matrix to any power, the principal one. The exponent is a matrix of one element.",
     may_fail=True,
     typed_by_value=True,
 )
@@ -174,12 +247,19 @@ sylvester = opaque(
     doc="x with a x + x b = q.",
 )
 
+
+def _root_slope(y: Value, a: Value, e: Value) -> Value:
+    only = _regular(a)
+    y = only.of(y)
+    return only.checked(sylvester(y, y, e))
+
+
 _sqrtm = Lazy("scipy.linalg", "sqrtm")
 sqrtm = opaque(
     "sqrtm",
     lambda a: _each(_sqrtm, a),
-    jvp=lambda ts, y, a: sylvester(y, y, ts[0]),
-    vjp=lambda g, y, a: (sylvester(swap(y), swap(y), g),),
+    jvp=lambda ts, y, a: _root_slope(y, a, ts[0]),
+    vjp=lambda g, y, a: (_root_slope(swap(y), swap(a), g),),
     axes=(),
     cases=[case(_A), case(_STACK), case(np.array([[2.0]]))],
     doc="The principal square root of a matrix.",

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..core.op import case
-from ..core.types import Value, dtype_of
+from ..core.types import Value, dtype_of, shape_of
 from .declare import constant, opaque
 from .decompose import svd
 from .linalg import column, swap
@@ -68,11 +68,19 @@ stein = opaque(
     may_fail=True,
 )
 
-_COARSE = 1 << 12  # units of rounding: singular values below a smaller cutoff are zero but for rounding
+#: Units of rounding: singular values below a smaller cutoff are zero but for rounding. So are they below NumPy's usual cutoff,
+#: which is the longer side of the matrix.
+_COARSE = 1 << 12
 
 
 def _is_coarse(a: Value, rcond: float) -> bool:
-    return rcond > _COARSE * float(np.finfo(dtype_of(a)).eps)
+    return rcond > max(_COARSE, *shape_of(a)[-2:]) * float(np.finfo(dtype_of(a)).eps)
+
+
+def _product(x: Value, y: Value, z: Value) -> Value:
+    """x y z in the order of less work: no product has the longer side of a matrix twice."""
+    (rows, k), (m, columns) = shape_of(x)[-2:], shape_of(z)[-2:]
+    return (x @ y) @ z if rows * m * (k + columns) <= k * columns * (m + rows) else x @ (y @ z)
 
 
 def _pinv_jvp(ts: Any, p: Value, a: Value, *, rcond: float) -> Value:
@@ -82,8 +90,8 @@ def _pinv_jvp(ts: Any, p: Value, a: Value, *, rcond: float) -> Value:
         ch = dagger(c)
         left, right = p @ (ph @ (th + p @ t @ ch)), ((th + ch @ t @ p) @ ph) @ p
         return stein(left - (left @ a) @ p, ph, ch) + stein(right - p @ (a @ right), c, p) - p @ t @ p
-    left, right = p @ (ph @ th), (th @ ph) @ p
-    return (left - (left @ a) @ p) + (right - p @ (a @ right)) - p @ t @ p
+    left, right = _product(p, ph, th), _product(th, ph, p)
+    return (left - _product(left, a, p)) + (right - _product(p, a, right)) - _product(p, t, p)
 
 
 def _pinv_vjp(g: Value, p: Value, a: Value, *, rcond: float) -> Any:
@@ -95,8 +103,8 @@ def _pinv_vjp(g: Value, p: Value, a: Value, *, rcond: float) -> Any:
         left = pc @ (pt @ (left - (left @ pt) @ at))
         right = ((right - at @ (pt @ right)) @ pt) @ pc
         return (dagger(left + right) + pt @ left @ cc + cc @ right @ pt - pt @ g @ pt,)
-    left, right = (swap(g) @ p) @ ph, ph @ (p @ swap(g))
-    return (conjugate((left - a @ (p @ left)) + (right - (right @ p) @ a)) - pt @ g @ pt,)
+    left, right = _product(swap(g), p, ph), _product(ph, p, swap(g))
+    return (conjugate((left - _product(a, p, left)) + (right - _product(right, p, a))) - _product(pt, g, pt),)
 
 
 _A = np.array([[2.0, 0.3, -0.4], [0.1, 1.5, 0.6], [-0.7, 0.2, 1.8]])

@@ -5,8 +5,9 @@
     ad.grad(lambda k: integrate.solve_ivp(lambda t, y: -k * y, (0, 1), [1.0]).y[0, -1])(2.0)
 
 What SciPy writes in Python (`solve_ivp` with its methods in Python, rules for samples, `quad_vec`) runs as an adopted copy. The
-value of `quad` is QUADPACK's; its derivatives are those of a sum over nodes, which are refined until it has that value. Step
-sizes and intervals count as constants. The rest of the module is SciPy's.
+value of `quad` is QUADPACK's; its derivatives are those of a sum over nodes, which are refined until it has that value. A
+compiled program checks that it has, and calls QUADPACK again for other numbers (`host.py`). Step sizes and intervals count as
+constants. The rest of the module is SciPy's.
 """
 
 from __future__ import annotations
@@ -20,16 +21,19 @@ from typing import Any
 
 import scipy.integrate as _scipy
 
+from .. import numpy as anp
+from ..adopt.builtin import is_batched
 from ..adopt.copies import world_with
 from ..core.errors import UnsupportedError
+from . import host
 from .guard import guarded
-from .numbers import Noted, is_traced, number, plain, with_value
+from .numbers import Noted, holds, is_traced, number, plain, seen, with_value
 
 # -- integrals of functions ---------------------------------------------------------------------------------------
 
 _WHAT = "the integral by"
 _MOST_INTERVALS = 400
-_REACH, _STEP = 34, 0.125  # nodes of the double exponential rule to each side
+_REACH, _STEPS = 4.25, (0.125, 0.03125)  # the range of the double exponential rule to each side, and the distances of its nodes
 _SHARPER = 1e-2  # the share of the tolerance of `quad` to which its sum is refined: derivatives are less smooth
 #: The rule of Kronrod with 15 nodes on [−1, 1], and the weights of the Gauss rule with 7 of them: place, weight, weight.
 _HALF_RULE = (
@@ -68,46 +72,69 @@ def quad(
     if not callable(func):  # compiled code
         return _scipy.quad(func, a, b, args, **options)
     args = args if isinstance(args, tuple) else (args,)
-    noted = Noted(lambda t: func(t, *args), _WHAT)
-    ends = number(a, _WHAT), number(b, _WHAT)
-    result = _scipy.quad(noted, *ends, **options)
-    if not (noted.traced or is_traced(a) or is_traced(b)):
-        return result
+    of, a, b = (lambda t: func(t, *args)), plain(a), plain(b)
+
+    def solve(functions: dict[str, Any], given: Any) -> Any:
+        return _scipy.quad(functions["f"], *given, **options)
+
+    result = host.called(solve, {"f": of}, (), (a, b)) if host.is_deferred() else None
+    if result is None:
+        noted = Noted(of, _WHAT)
+        result = solve({"f": noted}, (number(a, _WHAT), number(b, _WHAT)))
+        if not (noted.traced or is_traced(a) or is_traced(b)):
+            return result
     if weight is not None:
         raise UnsupportedError("quad with weight= has no derivative; multiply the function by the weight")
-    tolerance = max(epsabs, epsrel * abs(result[0]))
-    sharp = max(_SHARPER * tolerance, 1e-14 * abs(result[0]))
-    lines = list(_lines(a, b, ends, points))
-    total = sum(_by_both_ends(noted.f, line, *line[2]) for line in lines)
-    if not abs(number(total, _WHAT) - result[0]) <= sharp:
-        total = sum(_refined(noted.f, line, sharp) for line in lines)
-    if not abs(number(total, _WHAT) - result[0]) <= 10 * max(tolerance, result[1]):
+    tolerance = anp.maximum(epsabs, epsrel * abs(result[0]))
+    sharp = anp.maximum(_SHARPER * tolerance, 1e-14 * abs(result[0]))
+    lines = list(_lines(a, b, points))
+    total, bound = _total(of, lines, result[0], sharp), sharp
+    if not _is_near(total, result[0], sharp):
+        bound = 10 * anp.maximum(tolerance, result[1])
+    if not holds(abs(total - result[0]) <= bound):
         raise UnsupportedError(
-            f"quad cannot differentiate this integral, {result[0]}: a sum over {_MOST_INTERVALS} intervals gives "
+            f"quad cannot differentiate this integral, {number(result[0], _WHAT)}: a sum over {_MOST_INTERVALS} intervals gives "
             f"{number(total, _WHAT)}; divide the range at its singularities"
         )
     return (with_value(total, result[0]), *result[1:])
 
 
+def _is_near(total: Any, value: Any, distance: Any) -> bool:
+    near = abs(total - value) <= distance
+    return holds(near) if is_batched(near) else bool(seen(near, _WHAT))
+
+
+def _total(f: Callable[[Any], Any], lines: list[Line], value: Any, tolerance: Any) -> Any:
+    """The sum over nodes that are chosen by the numbers of this call. A program checks that the sum is near the integral."""
+    for step in _STEPS:
+        total = sum(_by_both_ends(f, line, *line[2], step) for line in lines)
+        if _is_near(total, value, tolerance):
+            return total
+    tolerance = seen(tolerance, _WHAT)
+    return sum(_refined(f, line, tolerance) for line in lines)
+
+
 Line = tuple[Callable[[float], Any], Callable[[float], Any], tuple[float, float]]
 
 
-def _lines(a: Any, b: Any, ends: tuple[float, float], points: Any) -> Iterator[Line]:
+def _lines(a: Any, b: Any, points: Any) -> Iterator[Line]:
     """The range of integration in pieces: the place for a parameter t, its derivative, and the range of t."""
-    low, high = ends
-    if low > high:
-        for place, slope, span in _lines(b, a, (high, low), points):
+    ends = [holds(anp.isinf(x)) for x in (a, b)]
+    if holds(a > b):
+        for place, slope, span in _lines(b, a, points):
             yield place, _negative(slope), span
-    elif math.isinf(low) and math.isinf(high) and low != high:
+    elif all(ends) and not holds(a == b):
         yield lambda t: (1 - t) / t, lambda t: 1 / t**2, (0.0, 1.0)
         yield lambda t: (t - 1) / t, lambda t: 1 / t**2, (0.0, 1.0)
-    elif math.isinf(high):
+    elif ends[1]:
         yield lambda t: a + (1 - t) / t, lambda t: 1 / t**2, (0.0, 1.0)
-    elif math.isinf(low):
+    elif ends[0]:
         yield lambda t: b - (1 - t) / t, lambda t: 1 / t**2, (0.0, 1.0)
     else:
-        inside = sorted({float(p) for p in ([] if points is None else points) if low < p < high})
-        at = [0.0, *((p - low) / (high - low) for p in inside), 1.0] if high > low else [0.0, 1.0]
+        at = [0.0, 1.0]
+        if points is not None and len(points):
+            low, high = number(a, _WHAT), number(b, _WHAT)
+            at[1:1] = sorted({(float(p) - low) / (high - low) for p in points if low < p < high})
         for span in itertools.pairwise(at):
             yield lambda t: a + (b - a) * t, lambda t: b - a, span
 
@@ -116,14 +143,15 @@ def _negative(f: Callable[[float], Any]) -> Callable[[float], Any]:
     return lambda t: -f(t)
 
 
-def _by_both_ends(f: Callable[[Any], Any], line: Line, begin: float, end: float) -> Any:
+def _by_both_ends(f: Callable[[Any], Any], line: Line, begin: float, end: float, step: float = _STEPS[0]) -> Any:
     """The double exponential rule: its nodes crowd at both ends, where a function and its derivatives may be singular."""
     place, slope, _ = line
     total: Any = 0.0
-    for u in range(-_REACH, _REACH + 1):
-        angle = 0.5 * math.pi * math.sinh(u * _STEP)
+    for i in range(-int(_REACH / step), int(_REACH / step) + 1):
+        u = i * step
+        angle = 0.5 * math.pi * math.sinh(u)
         t = begin + (end - begin) / (1 + math.exp(-2 * angle))
-        weight = (end - begin) * 0.25 * math.pi * _STEP * math.cosh(u * _STEP) / math.cosh(angle) ** 2
+        weight = (end - begin) * 0.25 * math.pi * step * math.cosh(u) / math.cosh(angle) ** 2
         if begin < t < end:
             total = total + weight * slope(t) * f(place(t))
     return total
@@ -139,7 +167,7 @@ def _refined(f: Callable[[Any], Any], line: Line, tolerance: float) -> Any:
         values = [slope(t) * f(place(t)) for t, _, _ in at]
         fine = sum(w * y for (_, w, _), y in zip(at, values, strict=True))
         coarse = sum(g * y for (_, _, g), y in zip(at, values, strict=True) if g)
-        error = abs(number(fine, _WHAT) - number(coarse, _WHAT))
+        error = abs(seen(fine, _WHAT) - seen(coarse, _WHAT))
         return (-error if math.isfinite(error) else -math.inf), begin, end, fine
 
     intervals = [on(*span)]

@@ -5,7 +5,7 @@
     ad.grad(spline)(1.5)
 
 SciPy's interpolants consist of polynomials between breakpoints (`PPoly`), and so do those of traced values: the interval is
-looked up, and its polynomial is evaluated. The breakpoints are plain numbers. Interpolants in several dimensions are SciPy's.
+looked up, and its polynomial is evaluated. The breakpoints have no derivative. Interpolants in several dimensions are SciPy's.
 """
 
 from __future__ import annotations
@@ -17,8 +17,11 @@ import numpy as np
 import scipy.interpolate as _scipy
 
 from .. import numpy as anp
+from ..core.bind import Traced
 from ..core.errors import UnsupportedError
 from ..numpy.dropin import without_examples
+from ..staging.stage import Stage
+from . import host
 from .numbers import is_traced, number, plain, settled
 
 
@@ -65,7 +68,7 @@ class Pieces:
             return self.derivative(-nu)
         order = len(self.c)
         c = self.c / _column(np.arange(order, 0, -1.0), self.c)
-        widths = np.diff(self.x).reshape((-1, *(1,) * (self.c.ndim - 2)))
+        widths = anp.diff(self.x).reshape((-1, *(1,) * (self.c.ndim - 2)))
         inside = sum(c[m] * widths ** (order - m) for m in range(order))  # the integral over each interval
         starts = anp.concatenate([anp.zeros_like(inside[:1]), anp.cumsum(inside, axis=0)[:-1]])
         extrapolate = False if self.extrapolate == "periodic" else self.extrapolate
@@ -136,17 +139,31 @@ def _refusing(name: str, what: str) -> Any:
     return refuse
 
 
+def _units(make: Any, x: Any, size: int, args: Any, options: dict[str, Any]) -> Pieces:
+    """The interpolants of the unit vectors. Staged breakpoints are those of each call of the program."""
+    kinds = []
+
+    def solve(_: Any, given: Any) -> Any:
+        made = _pieces(make(np.asarray(given[0]), np.eye(size), *args, **options))
+        kinds.append(made.extrapolate)
+        return made.c, made.x
+
+    c, knots = host.called(solve, {}, (), (x,)) if isinstance(x, Traced) else solve({}, (x,))
+    return Pieces(c, knots, kinds[0])
+
+
 def _linear_in_data(make: Any) -> Any:
     """An interpolant of traced data: the sum of those of the unit vectors, times the data."""
 
     def of_traced(x: Any, y: Any, *args: Any, axis: int = 0, **options: Any) -> Any:
-        x = settled(x, "the breakpoints of")
-        if any(map(is_traced, (x, *args, *options.values()))):
+        is_staged = isinstance(x, Traced) and isinstance(x.by, Stage) and host.is_deferred()
+        x = x if is_staged else settled(x, "the breakpoints of")
+        if any(map(is_traced, (*args, *options.values()))) or (is_traced(x) and not is_staged):
             raise UnsupportedError(f"scipy.interpolate.{make.__name__} is differentiable by the data y, not by x or its options")
         y = anp.moveaxis(anp.asarray(y), axis, 0)
         if axis % y.ndim:
             raise UnsupportedError("an interpolant of traced data must have axis=0; move the axis of the data to the front")
-        units = _pieces(make(np.asarray(x), np.eye(y.shape[0]), *args, **options))
+        units = _units(make, x, y.shape[0], args, options)
         return Pieces(anp.tensordot(units.c, y, axes=1), units.x, units.extrapolate)
 
     return of_traced
@@ -170,7 +187,7 @@ def make_interp_spline(
 ) -> Any:
     """`scipy.interpolate.make_interp_spline`, of plain or traced data."""
     x, y = plain(x), plain(y)
-    if is_traced(y):
+    if is_traced(y) or is_traced(x):
         return _linear_in_data(_scipy.make_interp_spline)(x, y, k, t, bc_type, axis=axis)
     spline = _scipy.make_interp_spline(x, y, k, t, bc_type, axis, check_finite)
     spline.__class__ = BSpline

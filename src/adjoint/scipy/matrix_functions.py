@@ -55,7 +55,7 @@ def _no_estimate(name: str, disp: bool) -> None:
 def fractional_matrix_power(A: Any, t: Any) -> Value:
     if not isinstance(t, Traced) and t == int(t):
         return numpy_linalg.matrix_power(A, int(t))
-    return functions.expm(t * functions.logm(square(A)))
+    return functions.fractional_power(square(A), shapes.reshape(lift(t), shape=(1, 1)))
 
 
 def _real_if_real(y: Value, a: Value) -> Value:

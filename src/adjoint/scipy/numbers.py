@@ -9,8 +9,10 @@ from .. import numpy as anp
 from ..adopt.builtin import is_batched
 from ..core.bind import FRESH, Traced, unwrap_fresh
 from ..core.errors import UnsupportedError
+from ..eager.batch import Batch
 from ..numpy.table import holds_traced
 from ..ops.elementwise import stop_gradient
+from ..staging.guard import Guarded
 from ..staging.stage import Stage
 
 
@@ -22,9 +24,25 @@ def number(x: Any, what: str) -> Any:
     """
     if is_batched(x):
         raise UnsupportedError(f"{what} a value inside vmap differs between examples; use ad.map to run the examples one by one")
+    if isinstance(x, (tuple, list)):
+        return type(x)([number(item, what) for item in x])
     while isinstance(x, Traced):
         x = x.by.concrete(x, what)
     return x
+
+
+def seen(x: Any, what: str) -> Any:
+    """The numbers of a value in this call. A choice by them must be right for other numbers, or be checked in the program."""
+    while isinstance(x, Traced) and not is_batched(x):
+        x = x.by.known(x) if isinstance(x.by, Guarded) else x.by.concrete(x, what)
+    return number(x, what)
+
+
+def holds(condition: Any) -> bool:
+    """Whether a condition holds, of a batch for all its examples."""
+    while isinstance(condition, Traced) and isinstance(condition.by, Batch):
+        condition = anp.all(condition.value)
+    return bool(condition)
 
 
 def plain(x: Any) -> Any:

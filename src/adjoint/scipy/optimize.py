@@ -4,7 +4,8 @@
     ad.grad(lambda c: optimize.brentq(lambda x: x**3 - c, 0.0, 4.0))(8.0)
 
 SciPy finds the root of the function of plain numbers. Its derivatives are those of three Newton steps from there, each of which
-doubles the order of the error: they are right up to order 7. Minima and fits are SciPy's, and take plain numbers.
+doubles the order of the error: they are right up to order 7. A compiled program calls SciPy again for other numbers (`host.py`).
+Minima and fits are SciPy's, and take plain numbers.
 """
 
 from __future__ import annotations
@@ -12,38 +13,33 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import scipy.optimize as _scipy
 
 from .. import numpy as anp
 from ..api.grad import jvp
 from ..api.jacobian import jacfwd
+from . import host
 from .numbers import Noted, number, plain, with_value
 
 _WHAT = "the root by"
 _STEPS = 3
 
 
-def _first(y: Any) -> Any:
-    """The value of a function that returns its derivative too."""
-    return y[0] if isinstance(y, tuple) else y
-
-
 def _by_number(f: Callable[[Any], Any], root: Any) -> Any:
     """A root with its derivatives: of a number, or of each number by itself."""
     x = root
     for _ in range(_STEPS):
-        y, slope = jvp(lambda t: _first(f(t)), (x,), (anp.ones_like(x),))
+        y, slope = jvp(f, (x,), (anp.ones_like(x),))
         x = x - y / slope
     return with_value(x, root)
 
 
 def _by_system(f: Callable[[Any], Any], root: Any) -> Any:
     """A root of a system of equations with its derivatives."""
-    shape, x = np.shape(root), np.ravel(root)
+    shape, x = anp.shape(root), anp.ravel(root)
 
     def flat(t: Any) -> Any:
-        return anp.ravel(anp.asarray(_first(f(t.reshape(shape)))))
+        return anp.ravel(anp.asarray(f(t.reshape(shape))))
 
     for _ in range(_STEPS):
         x = x - anp.linalg.solve(jacfwd(flat)(x), flat(x))
@@ -53,15 +49,36 @@ def _by_system(f: Callable[[Any], Any], root: Any) -> Any:
 def _solved(name: str, f: Any, given: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """What SciPy finds for plain numbers, whether f computes with traced values, and f with its arguments."""
     args = options.pop("args", ())
-    args = args if isinstance(args, tuple) else (args,)
-    noted = Noted(lambda x: f(x, *args), _WHAT)
-    for key in ("fprime", "fprime2", "jac"):
-        if callable(options.get(key)):
-            given_rule = options[key]
-            options[key] = Noted(lambda x, rule=given_rule: rule(x, *args), _WHAT)
-    options = {key: number(x, _WHAT) for key, x in options.items()}
-    result = getattr(_scipy, name)(noted, *(number(plain(x), _WHAT) for x in given), **options)
-    return result, noted.traced, noted.f
+    if not isinstance(args, tuple):
+        args = tuple(args) if name in ("newton", "fixed_point") else (args,)  # which take any sequence
+    rules = {key: options.pop(key) for key in ("fprime", "fprime2", "jac") if callable(options.get(key))}
+    functions = {"f": f, **rules}
+    closed = {key: lambda x, rule=rule: rule(x, *args) for key, rule in functions.items()}
+    given = tuple(map(plain, given))
+    has_rule = options.get("jac") is True or options.get("fprime") is True  # the function returns its derivative too
+    value = (lambda x: closed["f"](x)[0]) if has_rule else closed["f"]
+
+    def solve(of: dict[str, Any], where: Any) -> Any:
+        rest = {key: rule for key, rule in of.items() if key != "f"}
+        return getattr(_scipy, name)(of["f"], *where[0], **where[1], **rest)
+
+    shape = _argument(name, given)
+    found = host.called(solve, closed, shape, (given, options)) if shape is not None and host.is_deferred() else None
+    if found is not None:
+        return found, True, value
+    noted = {key: Noted(rule, _WHAT) for key, rule in closed.items()}
+    result = solve(noted, ([number(x, _WHAT) for x in given], {key: number(x, _WHAT) for key, x in options.items()}))
+    return result, noted["f"].traced, value
+
+
+def _argument(name: str, given: tuple[Any, ...]) -> tuple[int, ...] | None:
+    """The shape of the argument with which SciPy calls the function; None if its numbers are not float64."""
+    if name in ("fsolve", "root"):
+        return (anp.size(given[0]),)
+    if name not in ("newton", "fixed_point"):
+        return ()
+    start = anp.asarray(given[0])
+    return start.shape if start.dtype.kind in "iu" or start.dtype == float else None
 
 
 def _bracketed(name: str) -> Callable[..., Any]:

@@ -23,7 +23,6 @@ from ..ir.edit import dead_code, values_read
 from ..ops.broadcast import cast, where
 from ..ops.elementwise import absolute, greater_equal, less, logical_and, mul, power
 from ..ops.reduce import all_
-from ..rewrite.loops import drop_idle_carries
 from ..staging.body import Body, Numbers
 from ..staging.python import EXAMPLES, conditions, result_class
 from ..staging.stage import Stage
@@ -146,6 +145,8 @@ class Recording(Arithmetic):
 
     def assume(self, condition: Traced) -> None:
         """Restrict the graph. A condition that depends on none of its inputs is decided now."""
+        from ..rewrite.loops import drop_idle_carries  # heavy: the passes, which a program from disk does not need
+
         axes = tuple(range(len(condition.aux[1].shape)))  # a batch has a condition for each example
         condition = all_(condition, axis=axes, keepdims=False) if axes else condition
         alone = drop_idle_carries(dead_code(self.graph("sound", [condition])))

@@ -23,6 +23,7 @@ from typing import Any
 from ..core.bind import Traced
 from ..core.errors import UnsupportedError, user_line
 from ..core.home import ADOPTED, COPIES, RUNTIME, is_copy, is_own
+from ..core.quick import unquick
 from ..core.types import shape_of
 from ..ops.broadcast import where
 from ..ops.elementwise import greater, less, logical_not
@@ -339,6 +340,7 @@ def _is_adopted(x: Any) -> bool:
 
 def transformed(f: Any, scope: Scope = ALL) -> Any:
     """A function with its loops and branches staged, and those of the functions that it calls; anything else unchanged."""
+    f = unquick(f)
     if isinstance(f, types.FunctionType):
         return _function(f, scope)
     if isinstance(f, types.MethodType):

@@ -418,13 +418,16 @@ class Guarded(Stage):
     def line(self, x: Traced) -> str:
         return self.program.line_of[x.aux[0]]
 
-    def concrete(self, x: Traced, what: str) -> Any:
-        number, of = x.aux[0], PARTS.get(what, Asked.ALL)
+    def known(self, x: Traced) -> Any:
+        """The numbers of this call, without a guard: for choices that are right for other numbers too."""
         try:
-            value = self.numbers[number]
+            return self.numbers[x.aux[0]]
         except Exception:
             self.failed = True
             raise
+
+    def concrete(self, x: Traced, what: str) -> Any:
+        number, of, value = x.aux[0], PARTS.get(what, Asked.ALL), self.known(x)
         self.asks_for_order = self.asks_for_order or what == IN_MEMORY
         if of is not Asked.TYPE and (number, of) not in self.guards:
             answer = value.copy() if isinstance(value, np.ndarray) else value

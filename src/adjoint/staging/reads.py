@@ -37,6 +37,7 @@ from ..core.code import names_in, strings_in
 from ..core.errors import LABELLED, UnsupportedError
 from ..core.home import OWN, package_of
 from ..core.places import Check, Contents, DecimalContext, Equal, Labelled, Load, Place, items_of
+from ..core.quick import Quick
 from ..device import gpu
 from ..device.arrays import gpu_of
 from ..eager.mutation import is_immutable
@@ -347,6 +348,8 @@ class Reads:
             self.fix(at, value)
             bound = self.met(value.__self__, At(Load.FIXED, value.__self__, None, "self"))
             return types.MethodType(self.hook(value.__func__), bound) if isinstance(value.__func__, types.FunctionType) else value
+        if type(value) is Quick:
+            return self.fix(at, value)
         if isinstance(value, functools.partial):
             self.fix(at, value)
             args, keywords = (self.met(x, At(Load.FIXED, x, None, at.name)) for x in (value.args, value.keywords))

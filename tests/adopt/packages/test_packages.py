@@ -32,6 +32,7 @@ def steam(load, np):
     yield "saturation", m._PSat_T, 400.0
     yield "backward", lambda h: m._Backward1_T_Ph(3.0, h), 500.0
     yield "state", lambda T: m.IAPWS97(T=T, P=1.0).h, 400.0
+    yield "by enthalpy and entropy", lambda h: m.IAPWS97(h=h, s=7.0).T, 3000.0
 
 
 @package("filterpy")
@@ -146,6 +147,7 @@ def solar(load, np):
     yield "incidence", lambda x: m.irradiance.aoi(x[0], x[1], 40.0, 170.0), numpy.array([30.0, 180.0])
     yield "diode", lambda v: m.pvsystem.i_from_v(v, 7.0, 1e-9, 0.3, 300.0, 1.6), 20.0
     yield "temperature", lambda x: m.temperature.sapm_cell(*x, -3.47, -0.0594, 3.0), numpy.array([800.0, 20.0, 3.0])
+    yield "power", lambda i: m.pvsystem.max_power_point(i, 1e-9, 0.3, 300.0, 1.6, method="newton")["p_mp"], 7.0
     yield "airmass", m.atmosphere.get_relative_airmass, 50.0
 
 
@@ -377,6 +379,58 @@ def adaptive_filters(load, np):
     yield "LMS", error("FilterLMS"), 0.1
     yield "normalised", error("FilterNLMS"), 0.1
     yield "sign", error("FilterSSLMS"), 0.05
+
+
+@package("boule")
+def ellipsoids(load, np):
+    m = load("boule")
+
+    def earth(inverse):
+        return m.Ellipsoid("e", 6378137.0, 1 / inverse, geocentric_grav_const=3.986004418e14, angular_velocity=7.292115e-5)
+
+    yield "gravity", lambda lat: earth(298.257).normal_gravity((0.0, lat, 100.0)), 45.0
+    yield "radius", lambda inverse: earth(inverse).geocentric_radius(30.0), 298.257
+    yield "height", lambda z: earth(298.257).cartesian_to_geodetic((5e6, 1e6, z * 1e6))[2], 4.0
+
+
+@package("hankel")
+def hankel_transforms(load, np):
+    m = load("hankel")
+    zeroth, first = m.HankelTransform(nu=0, N=60, h=0.02), m.HankelTransform(nu=1, N=60, h=0.02)
+    yield "integral", lambda a: zeroth.integrate(lambda x: np.exp(-a * x), ret_err=False), 1.3
+    yield "transform", lambda a: first.transform(lambda x: np.exp(-a * x * x), 0.7, ret_err=False), 1.3
+    yield "wave number", lambda k: zeroth.transform(lambda x: np.exp(-x * x), k, ret_err=False), 0.7
+
+
+@package("nelson_siegel_svensson")
+def yield_curves(load, np):
+    m = load("nelson_siegel_svensson")
+    yield "zero rate", lambda tau: m.NelsonSiegelCurve(3.0, -1.0, 2.0, tau)(1.3), 2.0
+    yield "forward rate", lambda tau: m.NelsonSiegelCurve(3.0, -1.0, 2.0, tau).forward(1.3), 2.0
+    yield "Svensson", lambda t: m.NelsonSiegelSvenssonCurve(3.0, -1.0, 2.0, 1.0, 2.0, 3.0)(t), 1.3
+
+
+@package("pygfunction")
+def boreholes(load, np):
+    m = load("pygfunction")
+
+    def response(depth):
+        """An integral by `scipy.integrate.quad` or its kin."""
+        borehole = m.boreholes.Borehole(100.0, depth, 0.075, 0.0, 0.0)
+        return m.heat_transfer.finite_line_source(3.15e7, 1e-6, borehole, borehole)
+
+    yield "response", response, 4.0
+    yield "friction", lambda q: m.pipes.fluid_friction_factor_circular_pipe(q, 0.01, 1e-3, 1000.0, 1e-6), 1.3
+    film = (0.01, 1e-3, 1000.0, 0.6, 4000.0, 1e-6)
+    yield "film", lambda q: m.pipes.convective_heat_transfer_coefficient_circular_pipe(q, *film), 1.3
+
+
+@package("trueskill")
+def ratings(load, np):
+    m = load("trueskill")
+    yield "quality", lambda mu: m.quality_1vs1(m.Rating(mu), m.Rating(24.0)), 27.0
+    yield "mean", lambda mu: m.rate_1vs1(m.Rating(mu), m.Rating(24.0))[0].mu, 27.0
+    yield "loser", lambda mu: m.rate_1vs1(m.Rating(25.0), m.Rating(mu))[1].mu, 24.0
 
 
 def differences(f, x):

@@ -6,7 +6,7 @@ import pytest
 import adjoint as ad
 from adjoint.compiler.switches import Switch, without
 
-SIZES = [1, 2, 3, 4, 5, 8, 12, 13, 17]
+SIZES = [1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 17]
 
 
 def matrices(n, dtype=np.float64, count=20):
@@ -39,7 +39,7 @@ def test_against_numpy(name, n, dtype):
 
 
 @pytest.mark.sampled(3)
-@pytest.mark.parametrize("n", [1, 2, 5, 12, 13])
+@pytest.mark.parametrize("n", [1, 2, 5, 6, 7, 8, 9, 12, 13])
 @pytest.mark.parametrize("name", ["slogdet", "inv", "solve"])
 def test_gradients(name, n):
     a = matrices(n, count=4)
@@ -49,7 +49,7 @@ def test_gradients(name, n):
     np.testing.assert_allclose(ad.jit(gradient)(a), want, rtol=1e-7, atol=1e-8 * np.abs(want).max())
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 5, 12, 13])
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 6, 7, 8, 9, 12, 13])
 def test_singular_matrices(n):
     a = matrices(n)
     a[3] = 0
@@ -81,3 +81,11 @@ def test_the_switch():
         text = ad.jit(np.linalg.inv).lower(a).native.text
     assert "getrf" in text
     assert "getrf" not in ad.jit(np.linalg.inv).lower(a).native.text
+
+
+def test_few_rows_are_written_out():
+    """Without loops over rows and columns, up to a size; beyond, the code does not grow."""
+    lines = {n: len(ad.jit(np.linalg.inv).lower(matrices(n)).native.text.splitlines()) for n in (2, 6, 8, 9, 12)}
+    assert lines[2] < lines[6] < 12_000
+    assert lines[9] < lines[8] < 12_000
+    assert lines[12] < 1.1 * lines[9]

@@ -8,7 +8,23 @@ import adjoint.scipy.linalg as linalg
 from adjoint.compiler.llvm import substitution
 
 RNG = np.random.default_rng(0)
-SIZES = [(1, 1), (1, 4), (2, 1), (3, 5), (7, 2), (16, 1), (16, 32), (16, 33), (17, 2), (40, 3), (90, 1)]
+SIZES = [
+    (1, 1),
+    (1, 4),
+    (2, 1),
+    (3, 5),
+    (6, 6),
+    (6, 7),
+    (7, 2),
+    (14, 1),
+    (15, 1),
+    (16, 1),
+    (16, 32),
+    (16, 33),
+    (17, 2),
+    (40, 3),
+    (90, 1),
+]
 
 
 def systems(dtype):
@@ -30,6 +46,7 @@ def agree(found, expected, dtype):
 
 def test_the_limit_lies_within_the_sizes():
     assert {substitution.is_small(n, m) for n, m in SIZES} == {True, False}
+    assert {n * n * m <= substitution.WRITTEN_OUT[1] for n, m in SIZES if substitution.is_small(n, m)} == {True, False}
 
 
 @pytest.mark.parametrize("dtype", [float, np.float32])

@@ -79,3 +79,21 @@ def test_windows_of_an_array_that_is_written_to_afterwards():
     x = np.arange(6.0)
     for got, wanted in zip(ad.jit(f)(x), f(x), strict=True):
         np.testing.assert_array_equal(got, wanted)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i8"])
+@pytest.mark.parametrize(
+    ("lengths", "calls"),
+    [((255, 255), False), ((256, 256), True), ((1023, 256), True), ((1024, 256), False), ((900, 700), True)],
+)
+def test_two_long_factors(lengths, calls, dtype):
+    rng = np.random.default_rng(4)
+    a, v = (rng.integers(-9, 9, n).astype(dtype) for n in lengths)
+    compiled = ad.jit(lambda a, v: np.convolve(a, v))
+    np.testing.assert_array_equal(compiled(a, v), np.convolve(a, v))
+    assert ("calls NumPy" in compiled.report()) == (calls and dtype != "i8")
+    if dtype == "f8":
+        f = lambda a, v: np.sum(np.convolve(a, v) ** 2)
+        np.testing.assert_allclose(ad.jit(ad.grad(f))(a, v), ad.grad(f)(a, v), rtol=1e-12)
+        rows = np.stack([a, -a])
+        np.testing.assert_array_equal(ad.jit(ad.vmap(lambda a: np.convolve(a, v)))(rows)[1], -np.convolve(a, v))

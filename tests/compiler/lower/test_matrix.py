@@ -62,3 +62,19 @@ def test_failures_are_those_of_numpy(name):
 def test_empty_matrices(shape):
     a = np.zeros(shape)
     np.testing.assert_array_equal(ad.jit(np.linalg.inv)(a), np.linalg.inv(a))
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (5, 5), (3, 7), (7, 3), (4, 3, 3), (40, 40)])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_vectors_that_nothing_reads_are_not_computed(shape, dtype):
+    a = np.random.default_rng(1).normal(size=shape).astype(dtype)
+    cases = [(lambda a: np.linalg.svd(a, compute_uv=False), lambda a: np.linalg.svd(a, full_matrices=False)[1:])]
+    if shape[-1] == shape[-2]:
+        cases.append((np.linalg.eigvalsh, lambda a: tuple(np.linalg.eigh(a))))
+    for values, vectors in cases:
+        expected = values(a)
+        np.testing.assert_allclose(ad.jit(values)(a), expected, rtol=1e-5, atol=1e-5 if dtype == "f4" else 1e-12)
+        np.testing.assert_allclose(ad.jit(vectors)(a)[0], expected, rtol=1e-5, atol=1e-5 if dtype == "f4" else 1e-12)
+        for f, has_vectors in ((values, False), (vectors, True)):
+            (options,) = [step.options for step in ad.jit(f).lower(a).lowered.steps if isinstance(step, Lapack)]
+            assert has_vectors == (options.get("vectors", False) or options.get("job", "N") != "N")

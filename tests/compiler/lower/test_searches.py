@@ -34,6 +34,20 @@ def test_searches_call_nothing(n, dtype):
     assert ad.jit(np.searchsorted)(a, v[0]) == np.searchsorted(a, v[0])
 
 
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("n", [1, 2, 7, 8, 9, 1000])
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"])
+def test_searches_of_whole_numbers_call_nothing(n, dtype):
+    limits = np.iinfo(dtype)
+    ends = np.array([limits.min, limits.min + 1, limits.max - 1, limits.max], dtype)
+    drawn = np.random.default_rng(n).integers(limits.min, limits.max, n, dtype=dtype, endpoint=True)
+    a, v = np.sort(drawn), np.concatenate([drawn, ends, np.array([0, 1], dtype)])
+    for side in ("left", "right"):
+        search = ad.jit(lambda a, v, side=side: np.searchsorted(a, v, side))
+        np.testing.assert_array_equal(search(a, v), np.searchsorted(a, v, side))
+        assert "calls NumPy" not in search.report()
+
+
 def test_other_searches():
     for a, v in (
         (np.arange(5), np.array([1, 7])),

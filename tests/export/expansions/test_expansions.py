@@ -11,7 +11,7 @@ from export.in_process import exported
 
 import adjoint as ad
 from adjoint.core.errors import UnsupportedError
-from adjoint.core.op import OPS, Structured
+from adjoint.core.op import OPS, Elementwise, Structured
 from adjoint.core.types import Type
 from adjoint.export import expansions
 from adjoint.export.expansions import EXPANSIONS, bessel, distributions, elliptic, error, gamma, integrals, polynomials, special
@@ -51,6 +51,40 @@ def test_an_expansion(op):
             with np.errstate(all="ignore"):
                 if expanded(op, inputs, params)[0] is not None:  # it may hold for integers or truths only
                     check(op, inputs, params)
+
+
+def of_complex(op, inputs, rng):
+    """Complex operands of an op, in all quadrants where it is a function of single numbers; None if it takes none."""
+    if not any(np.asarray(x).dtype.kind == "f" for x in inputs):
+        return None
+    width = 2.0 if isinstance(op, Elementwise) else 0.3  # a matrix stays near what it is
+
+    def drawn(x):
+        noise = rng.normal(size=(*np.shape(x), 2)) @ np.array([width * isinstance(op, Elementwise), 1j * width])
+        return np.asarray(x) + noise if np.asarray(x).dtype.kind == "f" else x
+
+    return [drawn(x) for x in inputs]
+
+
+@pytest.mark.parametrize("name", [name for name in op_samples.names() if name not in op_samples.STRUCTURED])
+def test_complex_numbers(name):
+    """An expansion gives what the op gives for complex operands, or there is none for them."""
+    op, rng = OPS[name], np.random.default_rng(1)
+    for inputs, params in op_samples.samples(op, np.random.default_rng(0)):
+        given = of_complex(op, inputs, rng)
+        if given is None:
+            continue
+        try:
+            with np.errstate(all="ignore"):
+                op(*given, **params)
+        except (TypeError, ValueError, np.linalg.LinAlgError, Warning):
+            continue  # the op has no complex numbers, or drops their imaginary parts
+        found, expected = expanded(op, given, params)
+        for a, b in zip(found or (), expected if found else (), strict=True):
+            a, b = (np.abs(a), np.abs(b)) if name == "svd" else (np.asarray(a), b)
+            assert a.dtype == b.dtype
+            finite = b[np.isfinite(b)]
+            np.testing.assert_allclose(a, b, 1e-10, 1e-10 * max(1.0, np.max(np.abs(finite), initial=0)))
 
 
 def test_an_op_has_one_expansion():

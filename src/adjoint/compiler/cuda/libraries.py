@@ -382,35 +382,38 @@ class Libraries:
                 syevd(_VECTORS, fill, n, matrix, n, w + n * dtype.itemsize * i, work, size, place)
         raw.has_failed(self.xp, info, failed, values)
 
-    def singular(self, step: Lapack, a: Any, u: Any, s: Any, vh: Any, failed: Any) -> None:
-        """a = u s vh, in falling order."""
-        xp, (m, n), full = self.xp, a.shape[-2:], step.options["full"]
+    def singular(self, step: Lapack, a: Any, s: Any, *rest: Any) -> None:
+        """a = u s vh, in falling order; u and vh only if they are read."""
+        *vectors, failed = rest
+        xp, (m, n), job = self.xp, a.shape[-2:], step.options["job"]
         count, k = size_of(a.shape[:-2]), min(a.shape[-2:])
         if count > 1 and max(m, n) <= _JACOBI:
             left, right, info = self.singular_batched(a, s)
-            u[...] = left if full else left[..., :k]
-            vh[...] = xp.swapaxes(right if full else right[..., :k], -1, -2)
+            if job != "A":
+                left, right = left[..., :k], right[..., :k]
+            right = xp.swapaxes(right, -1, -2)
         elif m >= n:
-            left, right, info = self.singular_each(a, s, full)
-            u[...], vh[...] = left, right
+            left, right, info = self.singular_each(a, s, job)
         else:  # cuSOLVER takes tall matrices: aᵀ = vhᵀ s uᵀ
-            left, right, info = self.singular_each(xp.swapaxes(a, -1, -2), s, full)
-            u[...], vh[...] = xp.swapaxes(right, -1, -2), xp.swapaxes(left, -1, -2)
+            right, left, info = self.singular_each(xp.swapaxes(a, -1, -2), s, job)
+            left, right = xp.swapaxes(left, -1, -2), xp.swapaxes(right, -1, -2)
+        for out, part in zip(vectors, (left, right), strict=False):
+            out[...] = part
         raw.has_failed(xp, info, failed, s)
 
-    def singular_each(self, a: Any, s: Any, full: bool) -> tuple[Any, Any, Any]:
+    def singular_each(self, a: Any, s: Any, job: str) -> tuple[Any, Any, Any]:
         """u, vh and the status, for each tall matrix of a stack; works on a copy, which the routine destroys."""
         *stack, m, n = a.shape
-        dtype, wide = a.dtype, m if full else n
+        dtype, wide = a.dtype, m if job == "A" else n
         copy = self.by_columns((*stack, m, n), dtype)
         copy[...] = a
         u, vh = self.by_columns((*stack, m, wide), dtype), self.by_columns((*stack, n, n), dtype)
         info, places = self.infos(size_of(stack))
         _memory, work, size = self.room("cusolverDn?gesvd", dtype, m, n)
-        gesvd, job = self.solver("cusolverDn?gesvd", dtype), ord("A" if full else "S")
+        gesvd, which = self.solver("cusolverDn?gesvd", dtype), ord(job)
         values = self.address(s)
         for i, ((matrix, left, right), place) in enumerate(zip(self.each(copy, u, vh), places, strict=True)):
-            gesvd(job, job, m, n, matrix, m, values + n * dtype.itemsize * i, left, m, right, n, work, size, 0, place)
+            gesvd(which, which, m, n, matrix, m, values + n * dtype.itemsize * i, left, m, right, n, work, size, 0, place)
         return u, vh, info
 
     def singular_batched(self, a: Any, s: Any) -> tuple[Any, Any, Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..switches import Switch
 from .instruction import literal
-from .substitution import Unknowns, by_factors
+from .substitution import WRITTEN_OUT, Unknowns, by_factors
 
 if TYPE_CHECKING:
     from .lapack import Matrix
@@ -25,6 +25,7 @@ def is_small(n: int) -> bool:
 def factors(c: Matrix, a: str, pivots: str, n: int) -> str:
     """P L U = a, one column after the other; returns whether a pivot is zero. Its column is then left as it is."""
     code, zero = c.code, literal(0, c.dtype)
+    c.writes_out = n <= WRITTEN_OUT[0]
     failed, largest, row = (code.let(f"alloca {kind}") for kind in ("i1", c.kind, "i64"))
     code.do(f"store i1 false, ptr {failed}")
 
@@ -32,7 +33,7 @@ def factors(c: Matrix, a: str, pivots: str, n: int) -> str:
         return c.element(a, code.let(f"add nuw nsw i64 {i}, {code.let(f'mul nuw nsw i64 {j}, {n}')}"))
 
     def column(k: str) -> None:
-        following = code.let(f"add nuw nsw i64 {k}, 1")
+        following = c.next(k)
         code.do(f"store {c.kind} {_size(c, at(k, k))}, ptr {largest}")
         code.do(f"store i64 {k}, ptr {row}")
 
@@ -85,6 +86,7 @@ def factors(c: Matrix, a: str, pivots: str, n: int) -> str:
 def inverse(c: Matrix, x: str, pivots: str, work: str, n: int) -> None:
     """The inverse in the place of its factors: the solutions for the columns of the identity."""
     size = n * n * c.dtype.itemsize
+    c.writes_out = n**3 <= WRITTEN_OUT[1]
     c.code.declared.add("declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)")
     c.code.do(f"call void @llvm.memcpy.p0.p0.i64(ptr {work}, ptr {x}, i64 {size}, i1 false)")
     c.clear(x, str(n * n))

@@ -114,6 +114,7 @@ class Matrix:
         self.dtype = next(v.dtype for v in (*step.writes(), *step.reads()) if v.dtype.kind == "f")
         self.kind = REGISTER[self.dtype]
         self.attributes = ""  # of the function
+        self.writes_out = False  # loops of a known number of iterations
 
     def define(self) -> str:
         """The text of the function, with a placeholder for its name."""
@@ -155,9 +156,20 @@ class Matrix:
         return self.code.let(f"icmp ne i32 {self.code.let(f'load i32, ptr {info}')}, 0")
 
     def span(self, start: str, stop: str, body: Callable[[str], None]) -> None:
-        """A loop from one number to another."""
+        """A loop from one number to another, or its iterations one after the other, where loops are written out."""
+        if self.writes_out and start.isdigit() and stop.isdigit():
+            for number in range(int(start), int(stop)):
+                body(str(number))
+            return
         with self.code.iterations(start, stop) as index:
             body(index)
+
+    def less(self, last: int, index: str) -> str:
+        """last - index, which is a number where the index is one."""
+        return str(last - int(index)) if index.isdigit() else self.code.let(f"sub nsw i64 {last}, {index}")
+
+    def next(self, index: str) -> str:
+        return str(int(index) + 1) if index.isdigit() else self.code.let(f"add nuw nsw i64 {index}, 1")
 
     def when(self, condition: str, body: Callable[[], None]) -> None:
         with self.code.when(condition):
@@ -326,8 +338,8 @@ def _blocks(n: int, forward: bool) -> list[tuple[int, int, tuple[int, int] | Non
 def _eigen(c: Matrix, a: str, values: str, work: str, whole: str) -> str:
     n = c.side()
     sizes = [c.number(v.buffer.size) for v in c.step.work]
-    uplo = c.letter(c.options["triangle"])
-    return c.lapack("syevd", c.letter("V"), uplo, c.number(n), a, c.number(n), values, work, sizes[0], whole, sizes[1])
+    job, uplo = (c.letter(letter) for letter in ("V" if c.options["vectors"] else "N", c.options["triangle"]))
+    return c.lapack("syevd", job, uplo, c.number(n), a, c.number(n), values, work, sizes[0], whole, sizes[1])
 
 
 def _reflectors(c: Matrix, a: str, tau: str, work: str) -> str:
@@ -342,12 +354,12 @@ def _orthogonal(c: Matrix, tau: str, q: str, work: str) -> str:
     return c.lapack("orgqr", c.number(m), c.number(n), c.number(k), q, c.number(m), tau, work, size)
 
 
-def _singular(c: Matrix, a: str, u: str, s: str, vh: str, work: str, whole: str) -> str:
+def _singular(c: Matrix, a: str, s: str, *rest: str) -> str:
+    *vectors, work, whole = rest
+    u, vh = vectors or (a, a)  # those that are not wanted are not written
     m, n = c.step.inout[0].shape[-2:]
-    rows = c.step.outs[2].shape[-2]
-    job = c.letter("A" if c.options["full"] else "S")
-    sizes = [c.number(x) for x in (m, n, m, m, rows)]
-    size = c.number(c.step.work[0].buffer.size)
+    sizes = [c.number(x) for x in (m, n, m, m, c.step.outs[2].shape[-2] if vectors else n)]
+    size, job = c.number(c.step.work[0].buffer.size), c.letter(c.options["job"])
     return c.lapack("gesdd", job, sizes[0], sizes[1], a, sizes[2], s, u, sizes[3], vh, sizes[4], work, size, whole)
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 SMALL = 16  # unknowns
 LITTLE = 1 << 13  # multiplications
+WRITTEN_OUT = 8, 6**3  # rows of factors, and multiplications of a system, that have code of their own
 
 
 class Triangle(NamedTuple):
@@ -45,11 +46,12 @@ def is_small(rows: int, columns: int) -> bool:
 def substitute(c: Matrix, a: Triangle, x: Unknowns) -> None:
     """Solve a small system, one unknown after the other."""
     code, n = c.code, x.rows
+    c.writes_out = n * n * x.columns <= WRITTEN_OUT[1]
     forward = a.lower != a.transposed
 
     def each(count: str) -> None:
-        k = count if forward else code.let(f"sub nsw i64 {n - 1}, {count}")
-        others = (code.let(f"add nsw i64 {k}, 1"), str(n)) if a.lower else ("0", k)
+        k = count if forward else c.less(n - 1, count)
+        others = (c.next(k), str(n)) if a.lower else ("0", k)
         if not a.transposed:
             divide(k)
         c.span(*others, lambda i: c.span("0", str(x.columns), lambda j: eliminate(k, i, j)))
@@ -112,7 +114,7 @@ def exchange(c: Matrix, pivots: str, x: Unknowns, backward: bool) -> None:
     code = c.code
 
     def each(count: str) -> None:
-        i = code.let(f"sub nsw i64 {x.rows - 1}, {count}") if backward else count
+        i = c.less(x.rows - 1, count) if backward else count
         pivot = code.let(f"load i32, ptr {code.let(f'getelementptr i32, ptr {pivots}, i64 {i}')}")
         other = code.let(f"sub nsw i64 {code.let(f'sext i32 {pivot} to i64')}, 1")
 

@@ -25,6 +25,9 @@ from .views import reshaped
 if TYPE_CHECKING:
     from .fuse import Lowering
 
+#: Elements of the shorter factor of a full convolution of two long ones, for which NumPy is called: it has a dot product of BLAS
+#: for each overlap, and a kernel would multiply as many zeros around the longer one.
+_LONG = 256
 _FEW = 16  # elements of a factor, or of a window, that are terms in the code of a kernel
 
 
@@ -44,6 +47,8 @@ def convolve(low: Lowering, equation: Equation) -> bool:
             return False
         a, v, types = v, a, types[::-1]
     n, m = (t.shape[-1] for t in types)
+    if mode == "full" and len(result.shape) == 1 and result.dtype.kind == "f" and m >= _LONG and n < 4 * m:
+        return False
     inside = None
     if mode == "full" and m > 1:
         framed = Type((*types[0].shape[:-1], n + 2 * (m - 1)), types[0].dtype)

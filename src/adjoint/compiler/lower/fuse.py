@@ -8,6 +8,8 @@ it in memory.
 
 from __future__ import annotations
 
+import functools
+import itertools
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -120,6 +122,15 @@ class Lowering(Workspace):
         number = self.fresh_number(type_)
         self.equation(Equation(OPS[name], inputs, params, (number,), (type_,), self.line))
         return number
+
+    @functools.cached_property
+    def numbers_read(self) -> set[int]:
+        """The values that an equation of the graph reads, and its results."""
+        operands = itertools.chain(self.graph.outputs, *(equation.inputs for equation in self.graph.equations))
+        return {o for o in operands if isinstance(o, int)}
+
+    def is_read(self, number: int) -> bool:
+        return number < 0 or number in self.numbers_read  # an equation that a rule emits is read by it
 
     def fresh_number(self, t: Type) -> int:
         number = -1 - len(self.types)  # distinct from the graph's numbers

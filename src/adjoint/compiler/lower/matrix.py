@@ -320,10 +320,11 @@ def _eigh(low: Lowering, equation: Equation) -> bool:
     values, vectors = equation.types
     v = _written(low, equation.inputs[0], by_columns(low, vectors.shape, vectors.dtype))
     w = low.local(values)
-    size, whole = _work_size("syevd", values.dtype, vectors.shape[-1], lower=equation.params["lower"])
+    with_vectors = low.is_read(equation.outputs[1])
+    size, whole = _work_size("syevd", values.dtype, vectors.shape[-1], compute_v=with_vectors, lower=equation.params["lower"])
     work = [_numbers(low, (size,), values.dtype), _numbers(low, (whole,), _INT)]
     triangle = "L" if equation.params["lower"] else "U"
-    _run(low, "eigen", (), [v], [w], work, "eigenvalues", triangle=triangle)
+    _run(low, "eigen", (), [v], [w], work, "eigenvalues", triangle=triangle, vectors=with_vectors)
     low.values.update(zip(equation.outputs, (w, v), strict=True))
     return True
 
@@ -362,11 +363,15 @@ def _svd(low: Lowering, equation: Equation) -> bool:
     t = low.type_of(a)
     m, n = t.shape[-2:]
     copy = _written(low, a, by_columns(low, t.shape, t.dtype))
-    u, vh, s = by_columns(low, tu.shape, t.dtype), by_columns(low, tv.shape, t.dtype), low.local(ts)
-    size = _work_size("gesdd", t.dtype, m, n, compute_uv=True, full_matrices=full)
+    outs = [low.local(ts)]
+    with_vectors = low.is_read(equation.outputs[0]) or low.is_read(equation.outputs[2])
+    if with_vectors:
+        outs += [by_columns(low, of.shape, t.dtype) for of in (tu, tv)]
+    size = _work_size("gesdd", t.dtype, m, n, compute_uv=with_vectors, full_matrices=full)
     work = [_numbers(low, size, t.dtype), _numbers(low, (8 * min(m, n),), _INT)]
-    _run(low, "singular", (), [copy], [u, s, vh], work, "singular values", full=full)
-    low.values.update(zip(equation.outputs, (u, s, vh), strict=True))
+    _run(low, "singular", (), [copy], outs, work, "singular values", job="N" if not with_vectors else "A" if full else "S")
+    u, s, vh = equation.outputs
+    low.values.update(zip((s, u, vh), outs, strict=False))
     return True
 
 

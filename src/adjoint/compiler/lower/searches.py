@@ -60,7 +60,9 @@ def place_in_order(low: Lowering, equation: Equation) -> bool:
     """How many elements of a sorted array come before each value; nan comes last."""
     a, v = equation.inputs
     table, values = low.type_of(a), low.type_of(v)
-    if table.dtype not in FLOATS or values.dtype != table.dtype or len(table.shape) != 1 or 0 in (*table.shape, *values.shape):
+    if values.dtype != table.dtype or len(table.shape) != 1 or 0 in (*table.shape, *values.shape):
+        return False
+    if table.dtype not in FLOATS and not (low.has_array_kernels and table.dtype.kind in "iu" and table.dtype in low.dtypes):
         return False
     held, operand, domain = low.view(a), low.operand(v, values.shape), values.shape
     position = low.place(domain, [operand, held])
@@ -74,15 +76,17 @@ def place_in_order(low: Lowering, equation: Equation) -> bool:
         inside = write.test("less_equal", further, length)
         index = write("select", inside, write("sub", further, write.const(1, _INDEX)), none)
         element = low.kernel(position).add("gather", (index,), (everywhere, held.strides), table.dtype)
-        is_before = _comes_before(write, element, value, equation.params["side"])
+        is_before = _comes_before(write, element, value, equation.params["side"], table.dtype in FLOATS)
         place = write("select", write.test("and", inside, is_before), further, place)
     return low.hold(equation, Line(position, place))
 
 
-def _comes_before(write: Writer, element: int, value: int, side: str) -> int:
+def _comes_before(write: Writer, element: int, value: int, side: str, has_nan: bool) -> int:
     """Whether an element is less than the value, or not greater."""
     if side == "right":
-        return write.test("not", _comes_before(write, value, element, "left"))
+        return write.test("not", _comes_before(write, value, element, "left", has_nan))
+    if not has_nan:
+        return write.test("less", element, value)
     last = write.test("and", write.test("isnan", value), write.test("not", write.test("isnan", element)))
     return write.test("or", write.test("less", element, value), last)
 

@@ -86,7 +86,7 @@ class Workspace:
             key = id(operand)
             if key not in self.constants:
                 data = np.ascontiguousarray(_number(operand))
-                view = self.array(operand.type, "constant", data)
+                view = self.array(operand.type, "constant", data.view(PARTS.get(data.dtype, data.dtype)))
                 self.constants[key] = (operand, view)  # kept alive, so that its id stays unique
             return self.constants[key][1]
         value = self.now(self.values[operand])

@@ -15,18 +15,20 @@ Results agree with NumPy's and SciPy's to about 10⁻¹⁴, and the special valu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from ...core.bind import Traced
-from ...core.op import Op
+from ...core.op import Elementwise, Op
 from ...core.types import Type, dtype_of
+from ...ops import elementwise as ew
 from ...ops.broadcast import broadcast_to, cast
-from ...ops.elementwise import ldexp
 from ...ops.matrix_functions import permutation
 from ...ops.reduce import cumprod, cumsum
+from ...ops.special import xlog1py, xlogy
 from . import (
     arrays,
     bessel,
@@ -49,23 +51,34 @@ _ARRAYS = (elementwise, arrays, matrices, jacobi, matrix_functions, loops)
 _FUNCTIONS = (special, gamma, error, bessel, elliptic, distributions, integrals, polynomials)
 EXPANSIONS: dict[Op, Expansion] = {op: f for module in (*_ARRAYS, *_FUNCTIONS) for op, f in module.EXPANSIONS.items()}
 
+#: Functions of one number, or of several, whose expansions hold for complex numbers too.
+OF_COMPLEX = frozenset({
+    ew.exp2, ew.expit, ew.expm1, ew.fmax, ew.fmin, ew.ieee_mul, ew.isfinite, ew.isinf, ew.isnan, ew.log10, ew.log1p, ew.log2,
+    ew.maximum, ew.minimum, ew.pos, ew.reciprocal, ew.root, ew.sinc, ew.square, ew.stop_gradient, ew.strong_mul_either_op,
+    ew.strong_mul_op, ew.tan, xlog1py, xlogy,
+})  # fmt: skip
+NONE: Mapping[Op, Expansion] = MappingProxyType({})
 #: Functions of matrices, which NumPy computes in float64 for integers.
 _OF_MATRICES = frozenset(op for module in (matrices, jacobi, matrix_functions) for op in module.EXPANSIONS) - {permutation}
 #: Functions whose operands keep their dtypes: an integer order is not a real one.
-UNPROMOTED = frozenset({ldexp, *bessel.WHOLE, *polynomials.EXPANSIONS})
+UNPROMOTED = frozenset({ew.ldexp, *bessel.WHOLE, *polynomials.EXPANSIONS})
 
 
-def expanded(op: Op, args: Sequence[Any], params: dict[str, Any], results: Sequence[Type]) -> tuple[Any, ...] | None:
-    """The results of an op, computed in other ops; None if it has no expansion for these operands."""
+def expanded(
+    op: Op, args: Sequence[Any], params: dict[str, Any], results: Sequence[Type], first: Mapping[Op, Expansion] = NONE
+) -> tuple[Any, ...] | None:
+    """The results of an op, computed in other ops; None if it has no expansion for these operands. The table `first` wins."""
     if not any(t.size for t in results):  # nothing to compute
         return tuple(np.zeros(t.shape, t.dtype) for t in results)
     if op in _OF_MATRICES:
         args = [cast_to(x, np.dtype(np.float64)) if dtype_of(x).kind in "biu" else x for x in args]
     elif op in (cumsum, cumprod):  # of few bits, in more
         args = [cast_to(x, results[0].dtype) for x in args]
-    elif op is ldexp:
+    elif op is ew.ldexp:
         args = [cast_to(args[0], results[0].dtype), args[1]]
-    expansion = EXPANSIONS.get(op) or (op.scalar if callable(op.scalar) else None)
+    expansion = first.get(op) or EXPANSIONS.get(op) or (op.scalar if callable(op.scalar) else None)
+    if expansion is not None and (isinstance(op, Elementwise) or expansion is op.scalar) and op not in OF_COMPLEX:
+        expansion = None if any(dtype_of(x).kind == "c" for x in args) else expansion
     made = NotImplemented if expansion is None else expansion(*args, **params)
     if made is NotImplemented:
         return None
@@ -86,4 +99,4 @@ def cast_to(x: Any, dtype: np.dtype[Any]) -> Any:
     return cast(np.asarray(x), dtype=dtype) if np.asarray(x).dtype.kind == "c" else np.asarray(x).astype(dtype)
 
 
-__all__ = ["EXPANSIONS", "UNPROMOTED", "Expansion", "cast_to", "expanded"]
+__all__ = ["EXPANSIONS", "OF_COMPLEX", "UNPROMOTED", "Expansion", "cast_to", "expanded"]

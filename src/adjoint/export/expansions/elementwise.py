@@ -385,8 +385,8 @@ EXPANSIONS: dict[Op, Expansion] = {
     integer.lcm: _lcm,
     integer.bitwise_count: _bitwise_count,
     broadcast.real: lambda x: x,
-    broadcast.imag: lambda x: x * 0,
-    broadcast.conj: lambda x: x,
+    broadcast.imag: lambda x: NotImplemented if kind_of(x) == "c" else x * 0,
+    broadcast.conj: lambda x: NotImplemented if kind_of(x) == "c" else x,
 }
 
 __all__ = ["EXPANSIONS"]

@@ -229,11 +229,13 @@ def _slogdet(a: Value) -> Any:
     if not shape_of(a)[-1]:
         return np.ones(shape_of(a)[:-2], dtype_of(a)), np.zeros(shape_of(a)[:-2], real_dtype)
     diagonal, sign = _pivot_parts(a)
-    if dtype_of(a).kind == "c":
-        return NotImplemented
     last = ndim_of(diagonal) - 1
-    sizes = absolute(diagonal)
-    signs = where(equal(diagonal, 0), _zero(a), where(greater(diagonal, 0), np.ones((), real_dtype), -np.ones((), real_dtype)))
+    sizes, none = absolute(diagonal), equal(diagonal, 0)
+    if dtype_of(a).kind == "c":
+        directions = diagonal / where(none, np.ones((), real_dtype), sizes)
+    else:
+        directions = where(greater(diagonal, 0), np.ones((), real_dtype), -np.ones((), real_dtype))
+    signs = where(none, _zero(a), directions)
     return prod(signs, axis=last) * sign, sum_(log(sizes), axis=(last,), keepdims=False)
 
 

@@ -11,6 +11,7 @@ from ...api.control import while_loop
 from ...core.op import Op
 from ...ops import decompose, determinant, matrix_functions, pseudo
 from ...ops.index import gather
+from ...ops.matrix import conjugate, dagger
 from .numerics import Expansion
 
 _MINORS = 6  # up to which size a cofactor is a determinant
@@ -25,7 +26,7 @@ def _pinv(a: Any, *, rcond: float) -> Any:
     u, s, vh = _decomposed(a)
     kept = s > rcond * np.max(s, axis=-1, keepdims=True)
     inverse = np.where(kept, 1.0 / np.where(kept, s, 1.0), 0.0)
-    return np.swapaxes(vh, -1, -2) @ (inverse[..., :, None] * np.swapaxes(u, -1, -2))
+    return dagger(vh) @ (inverse[..., :, None] * dagger(u))
 
 
 def _lstsq(a: Any, b: Any, *, rcond: float) -> Any:
@@ -59,7 +60,7 @@ def _cofactor(a: Any) -> Any:
     if n > _MINORS:
         u, s, vh, turn = _rotations(a)
         others = np.stack([_without(s, i) for i in range(n)], -1)
-        return turn * ((u * others[..., None, :]) @ vh)
+        return turn * ((conjugate(u) * others[..., None, :]) @ conjugate(vh))
     if n < 2:
         return np.ones(a.shape, a.dtype)
     others = np.array([[j for j in range(n) if j != i] for i in range(n)])
@@ -73,9 +74,10 @@ def _cofactor_slope(a: Any, t: Any) -> Any:
     n = a.shape[-1]
     zero = np.zeros_like(s[..., 0])
     pairs = np.stack([np.stack([_without(s, i, j) if i != j else zero for j in range(n)], -1) for i in range(n)], -2)
-    e_ = np.swapaxes(u, -1, -2) @ t @ np.swapaxes(vh, -1, -2)
+    e_ = dagger(u) @ t @ dagger(vh)
     d = np.sum(pairs * np.sum(e_ * np.eye(n), -1)[..., None, :], -1)
-    return turn * (u @ (-pairs * np.swapaxes(e_, -1, -2) + np.eye(n) * d[..., None, :]) @ vh)
+    inner = -pairs * np.swapaxes(e_, -1, -2) + np.eye(n) * d[..., None, :]
+    return turn * (conjugate(u) @ inner @ conjugate(vh))
 
 
 def _sylvester(a: Any, b: Any, q: Any) -> Any:
