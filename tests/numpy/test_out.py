@@ -138,3 +138,28 @@ def test_whole_numbers_of_a_0d_array_are_a_0d_array():
     with pytest.raises(TypeError, match="same_kind"):
         ad.grad(multiplied)(np.array(2.0))
     assert ad.grad(multiplied)(np.float64(2.0)) == 3.0
+
+
+@pytest.mark.parametrize("casting", ["no", "equiv", "safe", "same_kind", "unsafe"])
+@pytest.mark.parametrize("number", [2, 2.5, True, np.int8(2), np.float64(2.5)], ids=repr)
+@pytest.mark.parametrize("dtype", ["int8", "int64", "float16", "float32", "float64", "complex64", "complex128"])
+def test_a_number_beside_plain_arrays_has_their_dtype(dtype, number, casting):
+    """Where only `out` can hold traced values, beside a differentiated argument."""
+
+    def product(numpy, x=None):
+        out = numpy.ones(3, dtype)
+        try:
+            for a, b in ((values, number), (number, values), (3, 2)):
+                np.multiply(a, b, out=out, casting=casting)
+        except TypeError:
+            return "refused"
+        written.append(np.array(ad.core.bind.unwrap_fresh(out)) if x is not None else out)
+        return "written"
+
+    values, written, found = np.arange(1, 4).astype(dtype), [], []
+    expected = product(np)
+    ad.grad(lambda x: found.append(product(anp, x)) or x)(1.0)
+    assert found == [expected]
+    assert [w.dtype for w in written] == [values.dtype] * len(written)
+    for w in written:
+        np.testing.assert_array_equal(w, written[0])

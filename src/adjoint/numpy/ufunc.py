@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core.bind import Traced, fresh, is_array
 from ..core.errors import ReadOnlyError, UnsupportedError
-from ..core.types import Value, dtype_of, is_inexact, ndim_of, reduced_axes, shape_of
+from ..core.types import Value, dtype_of, is_inexact, is_weak, ndim_of, reduced_axes, shape_of
 from ..ops import broadcast as shapes
 from ..ops import index as indexing
 from .layout import held
@@ -97,7 +97,8 @@ def call_with_options(function: Callable[..., Any], name: str, inputs: tuple[Any
     values = [lift(x) for x in inputs]
     if not any(isinstance(v, Traced) for v in values):
         # Only `out` is traced: compute the plain result and write it there.
-        values = [fresh(np.asarray(v)) for v in values]
+        numbers = all(map(is_weak, values))
+        values = [v if is_weak(v) and not numbers else fresh(np.asarray(v)) for v in values]
     if dtype is not None:
         values = _cast_inputs(values, np.dtype(dtype), casting, name)
     y = function(*values, **options)
