@@ -377,6 +377,16 @@ def test_what_is_not_compiled_for_bools_says_so():
         assert ad.jit(lambda x: of_flag(x, True))(np.ones(1)) == 2.0
 
 
+@pytest.mark.parametrize("transform", [lambda f: f, ad.grad], ids=["function", "gradient"])
+def test_a_comparison_of_python_numbers_is_a_guard_where_its_result_may_be_compared(transform):
+    compiled = ad.jit(transform(of_comparison))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for flag in (1.0, 2.0, -1.0, 3.0, -2.0, 0.0):
+            assert compiled(1.5, flag) == transform(of_comparison)(1.5, flag)
+    assert len(compiled.specializations) == 1
+
+
 def test_numbers_outside_whose_bools_are_compared():
     rate = 1.0
     compiled = ad.jit(lambda x: of_comparison(x, rate))

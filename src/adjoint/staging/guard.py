@@ -29,7 +29,7 @@ from ..ir.columns import Columns, ColumnWriter, parameters
 from ..ir.edit import live, mapped
 from ..ir.graph import Graph, Literal
 from ..ops.broadcast import cast, reshape, where
-from ..ops.elementwise import equal, isnan, logical_and, logical_or
+from ..ops.elementwise import equal, greater, greater_equal, isnan, less, less_equal, logical_and, logical_or, not_equal
 from ..ops.reduce import all_
 from ..ops.shape import concatenate
 from .lazy import Elsewhere, Numbers
@@ -38,6 +38,7 @@ from .questions import ARITHMETIC, IN_MEMORY, PARTS, Asked, Guard, same_answer
 from .stage import Stage, with_numbers
 
 _KEEP_ORDER: frozenset[Op] = frozenset({where, concatenate})  # ops that look at the order of all operands, as elementwise ones do
+_COMPARISONS = frozenset({equal, not_equal, less, less_equal, greater, greater_equal})
 PYTHON_NUMBERS = frozenset({bool, int, float, complex})
 MOST_CAPTURED = 256  # captured inputs
 _UNUSED = Type((), np.dtype(float))  # of an input that is reserved
@@ -85,6 +86,8 @@ class Guarded(Stage):
         "captured",
         "checked",
         "conditions",
+        "decided",
+        "decides_bools",
         "depth",
         "failed",
         "filters",
@@ -100,8 +103,10 @@ class Guarded(Stage):
         "weak",
     )
 
-    def __init__(self, name: str, tables: bool = True) -> None:
+    def __init__(self, name: str, tables: bool = True, decides_bools: bool = False) -> None:
         super().__init__(name, tables)
+        self.decides_bools = decides_bools  # comparisons of Python numbers are guards at once: the function may ask `x is True`
+        self.decided: set[int] = set()  # such comparisons
         self.guards: dict[tuple[int, Asked], Guard] = {}
         self.checked: set[tuple[int, Asked]] = set()  # guards covered by a condition
         self.conditions: list[int] = []  # booleans that the program depends on
@@ -240,8 +245,9 @@ class Guarded(Stage):
 
     @property
     def has_bools(self) -> bool:
-        """Whether a value is a Python bool in the user's program."""
-        return bool in self.pending.values() or any(weight[0] is bool for weight in self.light.values())
+        """Whether a traced value is a Python bool in the user's program."""
+        known = any(weight[0] is bool and number not in self.decided for number, weight in self.light.items())
+        return known or bool in self.pending.values()
 
     def class_of_pending(self, x: Value) -> type | None:
         if not isinstance(x, Traced) or x.by is not self:
@@ -325,6 +331,9 @@ class Guarded(Stage):
             given = op.gives_array(args)
             return tuple([Traced(self, None, (n, t, t.shape != () or given)) for n, t in enumerate(types, first)])
         y = Traced(self, None, (first, types[0], op.gives_array(args) if array is None else array))
+        if self.decides_bools and first in self.light and self.light[first][0] is bool and op in _COMPARISONS:
+            self.decided.add(first)
+            return bool(y)
         if len(types[0].shape) > 1 and (op.kind == "elementwise" or op in _KEEP_ORDER) and any(map(_is_ordered, args)):
             y.layout = functools.partial(self.order_of, y, op, args, params)
         return y

@@ -46,7 +46,7 @@ def agree(found, expected, dtype):
 
 def test_the_limit_lies_within_the_sizes():
     assert {substitution.is_small(n, m) for n, m in SIZES} == {True, False}
-    assert {n * n * m <= substitution.WRITTEN_OUT[1] for n, m in SIZES if substitution.is_small(n, m)} == {True, False}
+    assert {n * n * m <= substitution.WORK_WRITTEN_OUT for n, m in SIZES if substitution.is_small(n, m)} == {True, False}
 
 
 @pytest.mark.parametrize("dtype", [float, np.float32])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..switches import Switch
 from .instruction import literal
-from .substitution import WRITTEN_OUT, Unknowns, by_factors
+from .substitution import ROWS_WRITTEN_OUT, WORK_WRITTEN_OUT, Unknowns, by_factors
 
 if TYPE_CHECKING:
     from .lapack import Matrix
@@ -25,7 +25,7 @@ def is_small(n: int) -> bool:
 def factors(c: Matrix, a: str, pivots: str, n: int) -> str:
     """P L U = a, one column after the other; returns whether a pivot is zero. Its column is then left as it is."""
     code, zero = c.code, literal(0, c.dtype)
-    c.writes_out = n <= WRITTEN_OUT[0]
+    c.writes_out = n <= ROWS_WRITTEN_OUT
     failed, largest, row = (code.let(f"alloca {kind}") for kind in ("i1", c.kind, "i64"))
     code.do(f"store i1 false, ptr {failed}")
 
@@ -86,7 +86,7 @@ def factors(c: Matrix, a: str, pivots: str, n: int) -> str:
 def inverse(c: Matrix, x: str, pivots: str, work: str, n: int) -> None:
     """The inverse in the place of its factors: the solutions for the columns of the identity."""
     size = n * n * c.dtype.itemsize
-    c.writes_out = n**3 <= WRITTEN_OUT[1]
+    c.writes_out = n**3 <= WORK_WRITTEN_OUT
     c.code.declared.add("declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)")
     c.code.do(f"call void @llvm.memcpy.p0.p0.i64(ptr {work}, ptr {x}, i64 {size}, i1 false)")
     c.clear(x, str(n * n))

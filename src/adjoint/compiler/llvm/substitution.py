@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 SMALL = 16  # unknowns
 LITTLE = 1 << 13  # multiplications
-WRITTEN_OUT = 8, 6**3  # rows of factors, and multiplications of a system, that have code of their own
+ROWS_WRITTEN_OUT = 8  # of factors, that have code of their own
+WORK_WRITTEN_OUT = 6**3  # multiplications of a system that has
 
 
 class Triangle(NamedTuple):
@@ -46,7 +47,7 @@ def is_small(rows: int, columns: int) -> bool:
 def substitute(c: Matrix, a: Triangle, x: Unknowns) -> None:
     """Solve a small system, one unknown after the other."""
     code, n = c.code, x.rows
-    c.writes_out = n * n * x.columns <= WRITTEN_OUT[1]
+    c.writes_out = n * n * x.columns <= WORK_WRITTEN_OUT
     forward = a.lower != a.transposed
 
     def each(count: str) -> None:
