@@ -111,7 +111,8 @@ def stage_call(
 ) -> Staged:
     """The graph of a call, and what it depends on. `scope` says whose loops and branches are staged from the source."""
     f, caught = arguments.f, Caught(arguments.f, "jit")
-    with np.errstate(all="ignore"), watched(), _stage(arguments, reads) as stage:
+    tables, bools = reads.traced is not None, arguments.line_of_bool is not None
+    with np.errstate(all="ignore"), watched(), Guarded("jit", tables, bools) as stage:
         inside = _inputs(arguments, leaves, signature, stage)
         with reads.noting(stage), noting() as became:
             positional, named = _given(arguments, args, kwargs, signature, inside, reads)
@@ -150,10 +151,6 @@ def stage_call(
         stage.asks_for_order,
         source_lines(became),
     )
-
-
-def _stage(arguments: Arguments, reads: Reads) -> Guarded:
-    return Guarded("jit", reads.traced is not None, arguments.line_of_bool is not None)
 
 
 def _inputs(arguments: Arguments, leaves: Sequence[Any], signature: Signature, stage: Guarded) -> list[Traced]:
