@@ -66,7 +66,11 @@ def _text() -> str:
     parts |= {"list": _address(list), "tuple": _address(tuple), "number": _address(_NUMBER), "zero": _address(0)}
     parts |= {"true": _address(True), "false": _address(False), "type": _address(Type), "seen": "\n ".join(seen), "found": found}
     parts |= {"variables": _address(variables), "depth": _address(depth), "most": str(_MOST), "deepest": str(_DEEPEST)}
-    return "\n".join(f"declare {f}" for f in functions) + _CODE.format(**parts)
+    methods = [
+        _METHOD.format(name=name, find=find.format(**parts), answer=answer.format(**parts))
+        for name, (_, _, find, answer) in _METHODS.items()
+    ]
+    return "\n".join(f"declare {f}" for f in functions) + _CODE.format(**parts) + "".join(methods)
 
 
 _CODE = """
@@ -209,61 +213,47 @@ yes:
 no:
  ret ptr null
 }}
-define ptr @convert(ptr %self, ptr %args, i64 %flagged, ptr %names) {{
+"""
+
+#: A method of a class: if it is called with a plain value and the class fits, the answer, otherwise that of our method.
+_METHOD = """
+define ptr @{name}(ptr %self, ptr %args, i64 %flagged, ptr %names) {{
  %x = call ptr @plain_one(ptr %args, i64 %flagged, ptr %names)
  %is_other = icmp eq ptr %x, null
  br i1 %is_other, label %ours, label %find
 find:
  %cls = load ptr, ptr %args
- %real = call ptr @real(ptr %cls)
- %is_derived = icmp eq ptr %real, null
- br i1 %is_derived, label %ours, label %theirs
+ {find}
+ br i1 %fits, label %theirs, label %ours
 theirs:
- %place = getelementptr ptr, ptr %args, i64 1
- %y = call ptr @PyObject_Vectorcall(ptr %real, ptr %place, i64 1, ptr null)
- ret ptr %y
-ours:
- %z = call ptr @ours(ptr %self, ptr %args, i64 %flagged, ptr %names)
- ret ptr %z
-}}
-define ptr @instance_check(ptr %self, ptr %args, i64 %flagged, ptr %names) {{
- %x = call ptr @plain_one(ptr %args, i64 %flagged, ptr %names)
- %is_other = icmp eq ptr %x, null
- br i1 %is_other, label %ours, label %find
-find:
- %cls = load ptr, ptr %args
- %real = call ptr @real(ptr %cls)
- %is_derived = icmp eq ptr %real, null
- br i1 %is_derived, label %ours, label %theirs
-theirs:
- %class = call ptr @class_of(ptr %x)
- %subtype = call i32 @PyType_IsSubtype(ptr %class, ptr %real)
- %is = icmp ne i32 %subtype, 0
- %answer = select i1 %is, ptr {true}, ptr {false}
- call void @Py_IncRef(ptr %answer)
- ret ptr %answer
-ours:
- %z = call ptr @ours(ptr %self, ptr %args, i64 %flagged, ptr %names)
- ret ptr %z
-}}
-define ptr @class_seen(ptr %self, ptr %args, i64 %flagged, ptr %names) {{
- %x = call ptr @plain_one(ptr %args, i64 %flagged, ptr %names)
- %is_other = icmp eq ptr %x, null
- br i1 %is_other, label %ours, label %find
-find:
- %cls = load ptr, ptr %args
- %is_type = icmp eq ptr %cls, {type}
- br i1 %is_type, label %theirs, label %ours
-theirs:
- %class = call ptr @class_of(ptr %x)
- {seen}
- call void @Py_IncRef(ptr {found})
- ret ptr {found}
+ {answer}
 ours:
  %z = call ptr @ours(ptr %self, ptr %args, i64 %flagged, ptr %names)
  ret ptr %z
 }}
 """
+_FIND_REAL = "%real = call ptr @real(ptr %cls)\n %fits = icmp ne ptr %real, null"
+_CONVERT = """%place = getelementptr ptr, ptr %args, i64 1
+ %y = call ptr @PyObject_Vectorcall(ptr %real, ptr %place, i64 1, ptr null)
+ ret ptr %y"""
+_INSTANCE_CHECK = """%class = call ptr @class_of(ptr %x)
+ %subtype = call i32 @PyType_IsSubtype(ptr %class, ptr %real)
+ %is = icmp ne i32 %subtype, 0
+ %answer = select i1 %is, ptr {true}, ptr {false}
+ call void @Py_IncRef(ptr %answer)
+ ret ptr %answer"""
+_FIND_TYPE = "%fits = icmp eq ptr %cls, {type}"
+_CLASS_SEEN = """%class = call ptr @class_of(ptr %x)
+ {seen}
+ call void @Py_IncRef(ptr {found})
+ ret ptr {found}"""
+
+#: Methods of the classes of `float` and `type` in adopted code that are called with plain arguments most of the time.
+_METHODS = {
+    "convert": (_NUMBER, "__call__", _FIND_REAL, _CONVERT),
+    "instance_check": (_NUMBER, "__instancecheck__", _FIND_REAL, _INSTANCE_CHECK),
+    "class_seen": (type(Type), "__call__", _FIND_TYPE, _CLASS_SEEN),
+}
 
 
 class _Definition(ctypes.Structure):
@@ -287,17 +277,9 @@ def _dispatcher() -> Any:
     engine.finalize_object()
     found = {name: engine.get_function_address(name) for name in ("dispatch", *_METHODS)}
     _kept.append(engine)
-    for name, (cls, method) in _METHODS.items():
+    for name, (cls, method, _, _) in _METHODS.items():
         setattr(cls, method, _as_method(_native(found[name], method, getattr(cls, method), getattr(cls, method))))
     return found["dispatch"]
-
-
-#: Methods of the classes of `float` and `type` in adopted code that are called with plain arguments most of the time.
-_METHODS = {
-    "convert": (_NUMBER, "__call__"),
-    "instance_check": (_NUMBER, "__instancecheck__"),
-    "class_seen": (type(Type), "__call__"),
-}
 
 
 _new_function = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.py_object, ctypes.c_void_p)(

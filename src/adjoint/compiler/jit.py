@@ -45,7 +45,7 @@ from ..core.locks import cached, lock
 from ..core.strict import QUIET, raises
 from ..core.strict import state as error_state
 from ..core.tree import flatten, map_leaves
-from ..staging.guard import PythonNumberError
+from ..staging.python import PythonNumberError
 from ..staging.type_queries import agree, line_of_type
 from .arguments import (
     DEFAULT,

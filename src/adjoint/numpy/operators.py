@@ -21,8 +21,8 @@ from ..eager.record import recorder
 from ..ops import elementwise as ops
 from ..ops import integer
 from ..ops.linalg import matmul
-from ..staging.guard import OPERATOR_MODULES, PYTHON_NUMBERS
-from ..staging.python import OPERATORS
+from ..staging.guard import OPERATOR_MODULES
+from ..staging.python import OPERATORS, PYTHON_NUMBERS
 from ..staging.stage import Stage
 from .concrete import primal
 from .elementwise import absolute, divmod_, power

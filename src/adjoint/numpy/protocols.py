@@ -17,7 +17,7 @@ from ..core.op import OPS, Elementwise
 from ..core.types import Shape
 from ..eager.record import quicken, recorder
 from ..ops import broadcast as shapes
-from ..staging.guard import PYTHON_NUMBERS, strengthened
+from ..staging.python import PYTHON_NUMBERS, strengthened
 from . import labels
 from .caller import advice
 from .concrete import primals

@@ -32,7 +32,8 @@ from ..ir.columns import Columns
 from ..ir.edit import dead_code
 from ..ir.graph import Graph
 from ..rewrite.saving import is_long_enough
-from .guard import PYTHON_NUMBERS, Guarded, strengthened
+from .guard import Guarded
+from .python import PYTHON_NUMBERS, strengthened
 
 
 def tape_in_stage(inputs: Sequence[Value], transform: str, lasting: bool = False) -> Tape:

@@ -21,25 +21,24 @@ from ..core import strict
 from ..core.bind import Traced, class_of
 from ..core.errors import UnsupportedError, calls_under_way, in_a_try, is_written_by_user, on_line, user_line, written_on
 from ..core.op import Op
-from ..core.types import Type, Value, dtype_of
+from ..core.types import Type, Value
 from ..derive import type_rule
 from ..eager.on_gpu import ON_GPU
 from ..eager.record import at_once
 from ..ir.columns import Columns, ColumnWriter, parameters
 from ..ir.edit import live, mapped
 from ..ir.graph import Graph, Literal
-from ..ops.broadcast import cast, reshape, where
+from ..ops.broadcast import reshape, where
 from ..ops.elementwise import equal, greater, greater_equal, isnan, less, less_equal, logical_and, logical_or, not_equal
 from ..ops.reduce import all_
 from ..ops.shape import concatenate
 from .lazy import Elsewhere, Numbers
-from .python import OPERATORS, conditions, promoted, result_class
+from .python import OPERATORS, PYTHON_NUMBERS, PythonNumberError, conditions, promoted, result_class, strengthened, weight
 from .questions import ARITHMETIC, IN_MEMORY, PARTS, Asked, Guard, same_answer
 from .stage import Stage, with_numbers
 
 _KEEP_ORDER: frozenset[Op] = frozenset({where, concatenate})  # ops that look at the order of all operands, as elementwise ones do
 _COMPARISONS = frozenset({equal, not_equal, less, less_equal, greater, greater_equal})
-PYTHON_NUMBERS = frozenset({bool, int, float, complex})
 MOST_CAPTURED = 256  # captured inputs
 _UNUSED = Type((), np.dtype(float))  # of an input that is reserved
 
@@ -48,13 +47,6 @@ _UNUSED = Type((), np.dtype(float))  # of an input that is reserved
 OPERATOR_MODULES = frozenset(
     {__name__, "adjoint.numpy.keys", "adjoint.numpy.operators", "adjoint.numpy.views", "adjoint.eager.record"}
 )
-
-
-class PythonNumberError(UnsupportedError):
-    """A Python number of this call that a program cannot represent, such as an integer beyond 64 bits."""
-
-    def __init__(self, name: str, line: str | None = None) -> None:
-        super().__init__(f"the result of {name} between Python numbers differs from that of compiled code", line)
 
 
 class _Known(NamedTuple):
@@ -136,7 +128,7 @@ class Guarded(Stage):
         x = Traced(self, None, (number, type_, isinstance(value, (np.ndarray, Elsewhere))))
         self.numbers.give(x.aux[0], value)
         if type(value) in PYTHON_NUMBERS:
-            self.light[x.aux[0]] = _weight(value)
+            self.light[x.aux[0]] = weight(value)
         return x
 
     def reserve(self) -> None:
@@ -157,7 +149,7 @@ class Guarded(Stage):
         is_in_rows = not isinstance(value, np.ndarray) or value.flags.c_contiguous
         self.numbers.give(number, value if is_in_rows else value.copy("C"))  # as programs take it
         if type(value) in PYTHON_NUMBERS:
-            self.light[number] = _weight(value)
+            self.light[number] = weight(value)
         x = Traced(self, None, (number, type_, isinstance(value, (np.ndarray, Elsewhere))))
         self.captured.append(x)
         return x
@@ -383,7 +375,7 @@ class Guarded(Stage):
         key = (type(x), x if x and type(x) is not complex else repr(x))  # distinguishes -0.0 from 0.0
         found = self.weak.get(key)
         if found is None:
-            found = self.weak[key] = self.program.literal(Literal(x)), (Literal, *_weight(x))
+            found = self.weak[key] = self.program.literal(Literal(x)), (Literal, *weight(x))
         return found
 
     def is_weak(self, operand: int) -> bool:
@@ -393,7 +385,7 @@ class Guarded(Stage):
     def keep_weak(self, first: int, values: tuple[Any, ...]) -> None:
         """The results of an op on Python numbers, which may be Python numbers again."""
         self.numbers.keep(first, values, {})
-        self.light.update((n, _weight(value)) for n, value in enumerate(values, first) if type(value) in PYTHON_NUMBERS)
+        self.light.update((n, weight(value)) for n, value in enumerate(values, first) if type(value) in PYTHON_NUMBERS)
 
     def plain_operand(self, x: Value) -> tuple[int, Any]:
         """An array or scalar that is not traced, as an operand, and its type. One on a GPU is a constant, copied here."""
@@ -495,17 +487,3 @@ def _told(op: Op, types: Sequence[Type], params: dict[str, Any], weak: Sequence[
     except Exception:  # no type rule, or a user error: running the op gives the types, or NumPy's error
         return None
     return found if op.many else (found,)
-
-
-def strengthened(x: Any) -> Any:
-    """A Python number as a NumPy scalar."""
-    if not isinstance(x, Traced):
-        return np.asarray(x)[()]
-    if x.by.has_numbers and x.by.taken is None:
-        return x.by.with_value(x, strengthened(x.value))
-    return cast(x, dtype=dtype_of(x))  # in a branch, an op of the branch
-
-
-def _weight(number: Any) -> tuple[Any, ...]:
-    """The promotion key of a Python number: its class, and for an integer whether it fits."""
-    return (int, number < 0, max(number, ~number).bit_length()) if type(number) is int else (type(number),)

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..core.bind import Traced, class_of
+from ..core.errors import UnsupportedError
 from ..core.op import Constant, Elementwise, Op
 from ..core.types import Value, dtype_of
 from ..ops.broadcast import cast
@@ -37,6 +38,7 @@ from ..ops.elementwise import (
     sub,
 )
 
+PYTHON_NUMBERS = frozenset({bool, int, float, complex})
 #: Python's operators, by the name of the special method.
 OPERATORS: dict[str, Callable[..., Any]] = {
     **{name: getattr(operator, name) for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "lshift", "rshift")},
@@ -126,3 +128,24 @@ def _float(x: Value) -> Value:
 
 def _size(x: Value) -> Value:
     return absolute(_float(x))
+
+
+class PythonNumberError(UnsupportedError):
+    """A Python number of this call that a program cannot represent, such as an integer beyond 64 bits."""
+
+    def __init__(self, name: str, line: str | None = None) -> None:
+        super().__init__(f"the result of {name} between Python numbers differs from that of compiled code", line)
+
+
+def strengthened(x: Any) -> Any:
+    """A Python number as a NumPy scalar."""
+    if not isinstance(x, Traced):
+        return np.asarray(x)[()]
+    if x.by.has_numbers and x.by.taken is None:
+        return x.by.with_value(x, strengthened(x.value))
+    return cast(x, dtype=dtype_of(x))  # in a branch, an op of the branch
+
+
+def weight(number: Any) -> tuple[Any, ...]:
+    """The promotion key of a Python number: its class, and for an integer whether it fits."""
+    return (int, number < 0, max(number, ~number).bit_length()) if type(number) is int else (type(number),)
