@@ -225,12 +225,12 @@ class Limit(NamedTuple):
     split(y, **params)          how each result changes with ε, which separates equal eigenvalues: zeros if there are none;
                                 None for a result that does not change
     vjp(g, dg, y, *xs, **params)  the cotangents in the limit ε → 0, from those of the results and their derivatives by ε
-    turn(y, *xs, **params)      results with other vectors of the same spaces
+    rotate(y, *xs, **params)    results with other vectors of the same spaces
     """
 
     split: Rule
     vjp: Rule
-    turn: Rule
+    rotate: Rule
 
 
 class Opaque(Op):

@@ -1,7 +1,7 @@
 """After a repeated eigenvalue, a tape computes with numbers a + bε, where ε separates the equal eigenvalues, and all twice.
 
     w, v = eigh(I)      w is 1 ∓ ε/2; values computed from w, and their cotangents, have ε parts too
-                        v is I, and also another basis of the same space (ops/turning.py): so is what is computed from it
+                        v is I, and also another basis of the same space (ops/rotation.py): so is what is computed from it
 
 The ε parts give the limit of the derivative from distinct eigenvalues (ops/gaps.py). A function of which both bases give the same
 derivative does not depend on the choice of the basis; any other has no derivative. `Split` and `Twice` are the traces just below
@@ -65,7 +65,7 @@ class Split(Dual):
 
 
 class Twice(Trace):
-    """Runs each op twice. `value` is computed from the vectors that LAPACK has chosen, `aux` from turned ones.
+    """Runs each op twice. `value` is computed from the vectors that LAPACK has chosen, `aux` from rotated ones.
 
     Python sees the former. Where an op fails on the latter, which no function of the whole space does, that side is nan.
     `size` is that of the function whose derivative is computed: the sum of its results times their cotangents.
@@ -132,7 +132,7 @@ class Twice(Trace):
         return (take("finite", side, self.split), take("rate", side, self.split)) if is_in(self.split, side) else (side, None)
 
     def join(self, y: Value, z: Value, rate: Value | None) -> Value:
-        """A result of a decomposition and of the turned one, and how it changes with ε."""
+        """A result of a decomposition and of the rotated one, and how it changes with ε."""
         rates = (None, None) if rate is None else (self.side(0, rate), self.side(1, rate))
         return Traced(self, self.split.join(self.side(0, y), rates[0]), self.split.join(self.side(1, z), rates[1]))
 
@@ -170,7 +170,7 @@ PARTS = {
     "among": _part("among", "rate", "A number as the a of a + bε."),
     "times_epsilon": _part("times_epsilon", "finite", "A number as the b of a + bε."),
     "first": _part("first", "as_first", "The side of LAPACK's vectors."),
-    "second": _part("second", "as_second", "The side of turned vectors."),
+    "second": _part("second", "as_second", "The side of rotated vectors."),
     "both": _part("both", "total", "The same number on both sides."),
     "total": _part("total", "both", "The sum of both sides."),
     "as_first": _part("as_first", "first", "A number on the one side, and zero on the other."),
@@ -210,17 +210,17 @@ def without(x: Value) -> Value:
     return x
 
 
-_turned: dict[Opaque, Opaque] = {}
+_rotated: dict[Opaque, Opaque] = {}
 
 
-def turned(op: Opaque) -> Opaque:
-    """The same decomposition with other vectors, which has the same derivatives; of a turned one, the first."""
-    if op not in _turned:
+def rotated(op: Opaque) -> Opaque:
+    """The same decomposition with other vectors, which has the same derivatives; of a rotated one, the first."""
+    if op not in _rotated:
         rules, impl = op.limit, op.impl
         assert rules is not None
         made = Opaque(
             op.name,
-            lambda *xs, **params: rules.turn(impl(*xs, **params), *xs, **params),
+            lambda *xs, **params: rules.rotate(impl(*xs, **params), *xs, **params),
             op.jvp,
             op.vjp,
             rules,
@@ -228,12 +228,12 @@ def turned(op: Opaque) -> Opaque:
             cases=op.cases,
             many=True,
         )
-        _turned[made], _turned[op] = op, made
-    return _turned[op]
+        _rotated[made], _rotated[op] = op, made
+    return _rotated[op]
 
 
 def limit(op: Opaque, twice: Twice, others: Any, line: str) -> Any:
-    """The pull of a decomposition with repeated eigenvalues. `others` are the results with turned vectors; `line` is the user's
+    """The pull of a decomposition with repeated eigenvalues. `others` are the results with rotated vectors; `line` is the user's
     line, for the warning that there is no derivative."""
     assert op.limit is not None
     rule = op.limit.vjp

@@ -30,7 +30,7 @@ from .mutation import SMALL, Watch
 from .origin import Origin
 from .overflow import is_silent, is_silent_loop, mark
 from .repeated import rates
-from .split import Twice, foreign, limit, turned, without
+from .split import Twice, foreign, limit, rotated, without
 
 _serials = itertools.count()
 FREED: Any = ("freed",)
@@ -218,12 +218,12 @@ class Tape(Trace):
             self.twice.size = float(sum(size for size in known if np.isfinite(size)))
 
     def spread(self, node: Outputs, y: Sequence[Value], values: list[Any], rate: Sequence[Value | None]) -> tuple[Any, ...]:
-        """The results of a decomposition with repeated eigenvalues, separated by ε, on LAPACK's vectors and on turned ones."""
+        """The results of a decomposition with repeated eigenvalues, separated by ε, on LAPACK's vectors and on rotated ones."""
         twice = self.twice = self.twice or Twice(self.level)
         op = node.op
         assert isinstance(op, Opaque)
         assert node.plan is not None
-        z = bind(turned(op), *values, **node.params)
+        z = bind(rotated(op), *values, **node.params)
         pull = limit(op, twice, tuple([without(twice.side(1, p)) for p in z]), user_line())
         node.plan, node.plain = node.plan._replace(pull=pull, quick=pull), False
         node.saved = (tuple(map(without, y)), *map(without, values))

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..core.op import Limit, case
 from ..core.types import Value, dtype_of, shape_of
-from . import turning
+from . import rotation
 from .broadcast import cast, sum_, where
 from .declare import opaque
 from .elementwise import less, logical_not
@@ -257,7 +257,7 @@ eigh = opaque(
     limit=Limit(
         lambda y, **_: (splitting(y[0], kind="real"), None),
         lambda g, dg, y, a, *, lower: _eigh_pull(g, dg, y, a, lower, gaps_of(y[0], split="real")),
-        turning.eigh,
+        rotation.eigh,
     ),
     axes=(),
     cases=[case(_SPD, lower=True), case(_STACK, lower=False), case((1, 1), lower=True), case((0, 0), lower=True)],
@@ -324,7 +324,7 @@ eig = opaque(
     limit=Limit(
         lambda y: (splitting(y[0], kind="any"), None),
         lambda g, dg, y, a: _eig_pull(g, dg, y, a, gaps_of(y[0], split="any")),
-        turning.eig,
+        rotation.eig,
     ),
     axes=(),
     cases=[case(_REAL_EIGENVALUES), case(np.array([1.0, 1.2]).reshape(2, 1, 1) * _REAL_EIGENVALUES), case((0, 0))],
@@ -414,7 +414,7 @@ svd = opaque(
     limit=Limit(
         lambda y, **_: (None, splitting(y[1], kind="positive"), None),
         lambda g, dg, y, a, *, full: _svd_pull(g, dg, y, a, full, "positive"),
-        turning.svd,
+        rotation.svd,
     ),
     axes=(),
     cases=[
