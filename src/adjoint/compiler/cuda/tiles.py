@@ -157,7 +157,10 @@ class TileThreads:
         self.buffers = [*buffers, *tile.parts.values()]
         written = {v.buffer for k in tile.kernels for v in k.writes()}
         self.changing = {b for b in self.buffers if b in written}
-        start = max(w.shared for w in writers)
+        room = max(w.room for w in writers)
+        for w in writers:
+            w.room = room
+        start = writers[0].shared
         self.starts: dict[Buffer, int] = {}
         for buffer in (*tile.own, *tile.totals):
             self.starts[buffer] = start
