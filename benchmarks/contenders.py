@@ -7,6 +7,7 @@ Libraries are loaded when they are asked for, each in a process of its own.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from typing import Any
 import numpy
 from workloads import Workload
 
-THREADS = 2
+THREADS = int(os.environ.get("ADJOINT_BENCHMARK_THREADS", "2"))
 
 
 class UnsuitedError(Exception):

@@ -16,7 +16,7 @@ import numpy as np
 from ..core.bind import numbers
 from ..core.op import Elementwise, Op
 from ..core.types import Type, Value
-from ..ir.graph import is_repeated
+from ..ir.contents import is_repeated
 from ..ops.broadcast import broadcast_to, reshape, transpose, where
 from ..ops.elementwise import (
     equal,

@@ -17,7 +17,8 @@ from ...core.op import Elementwise, Linear, Op, Structured
 from ...core.types import Type
 from ...derive import type_rule
 from ...ir.columns import hashable
-from ...ir.graph import Equation, Graph, Literal, Operand, is_repeated, weak_numbers
+from ...ir.contents import is_repeated
+from ...ir.graph import Equation, Graph, Literal, Operand, weak_numbers
 from ...ops.broadcast import broadcast_to, where
 from ...ops.elementwise import PRODUCTS, neg
 from .pattern import Call, Computed, ConstantHole, Hole, Parameter, Result, Rule, UnsignedZero, orders
