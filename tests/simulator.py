@@ -151,7 +151,7 @@ class Simulator:
 
     def adopt(self, x: Any, t: Type) -> Any:
         """An argument as an array in order."""
-        return np.ascontiguousarray(np.asarray(x, t.dtype).reshape(t.shape))
+        return np.ascontiguousarray(np.asarray(x, t.dtype)).reshape(t.shape)
 
     def sent(self, values: Sequence[Any], types: Sequence[Type]) -> tuple[list[int], Any]:
         """The addresses of copies of host values, and what keeps them alive."""

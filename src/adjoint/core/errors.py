@@ -29,9 +29,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 LABELLED = frozenset({"pandas", "xarray"})  # arrays with labels
-_PLUMBING = frozenset(
-    {OWN, "numpy", "scipy", *LABELLED, "mpmath", "pydantic", "attr", "functools", "contextlib", "json", "random", "statistics"}
-)
+_PLUMBING = frozenset({OWN, "numpy", "scipy", "cupy", "cupyx", *LABELLED, "mpmath", "pydantic", "attr"}) | {
+    *("functools", "contextlib", "json", "random", "statistics"),
+}
 _files: dict[str, tuple[bool, str]] = {}  # per file name; looked up at every staged op
 _modules: dict[str, bool] = {}  # whether a module is plumbing
 _lines: dict[tuple[int, int], tuple[types.CodeType, str]] = {}  # by code and instruction, which finds a line more quickly
