@@ -8,7 +8,7 @@ from gpu.test_jit import OnGPU
 
 import adjoint as ad
 import adjoint.numpy as anp
-from adjoint.core.errors import UnsupportedError
+from adjoint.core.errors import ArgumentError, UnsupportedError
 from adjoint.core.tree import flatten
 from adjoint.scipy.special import logsumexp
 
@@ -130,6 +130,21 @@ def test_ops_without_a_counterpart_are_compiled(gpu, name, transform):
 def test_ops_without_a_counterpart_or_a_kernel_are_named(gpu):
     with pytest.raises(UnsupportedError, match=r"eig is not available for CuPy arrays.*copies on the host"):
         ad.grad(lambda m: np.sum(np.abs(np.linalg.eig(m)[0])))(gpu.put(M[:, :3]))
+
+
+def test_programs_are_shown_and_saved_on_the_host(gpu, tmp_path):
+    """A graph and a trace do not depend on where the arrays are."""
+    x, f = gpu.put(X), lambda x: np.sum(np.sin(x) * x)
+    assert str(ad.graph(f)(x)) == str(ad.graph(f)(X))
+    assert str(ad.trace(f)(x)) == str(ad.trace(f)(X))
+    ad.save(tmp_path / "f.adjoint", f, x)
+    assert ad.load(tmp_path / "f.adjoint")(X) == f(X)
+
+
+@pytest.mark.parametrize("tool", [ad.check_grads, ad.finite_difference, ad.compare])
+def test_tools_of_the_host_say_so(gpu, tool):
+    with pytest.raises(ArgumentError, match=rf"argument 0 of {tool.__name__} is on a GPU.*pass x\.get\(\)"):
+        tool(lambda x: np.sum(np.sin(x)), gpu.put(X))
 
 
 def test_integers_are_refused_as_on_the_host(gpu):

@@ -16,6 +16,7 @@ from ..core.bind import Trace, Traced, rounded, snapshot, unwrap_fresh
 from ..core.errors import ArgumentError, DtypeError, ShapeError, user_level
 from ..core.tree import LEAF, Structure, flatten, leaf_names
 from ..core.types import Type, Value, dtype_of, is_inexact, is_masked, shape_of
+from ..device.arrays import gpu_of
 from ..eager.on_gpu import lift
 
 PLAIN = (np.ndarray, np.generic, float, int, complex)
@@ -126,6 +127,8 @@ def differentiable(x: Any, name: str, transform: str) -> Value:
         kind = type(x).__name__ if isinstance(x, (bool, int)) else dtype_of(x).name
         raise DtypeError(f"{transform} needs floats, but {name} is {kind}; {fix}, or leave it out of argnums")
     if not isinstance(x, NUMBERS) or not is_inexact(dtype_of(x)):
+        if gpu_of(x) is not None:
+            raise ArgumentError(f"{name} of {transform} is on a GPU, and {transform} works on the host; pass x.get(), a copy")
         what = f"an array of dtype {x.dtype}" if isinstance(x, np.ndarray) else f"{type(x).__name__} {x!r:.40}"
         raise ArgumentError(f"{transform} needs floats, but {name} is {what}")
     if isinstance(x, np.matrix):

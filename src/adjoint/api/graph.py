@@ -26,9 +26,10 @@ import numpy as np
 from .. import transform as structured  # noqa: F401 - the rules of loops and branches
 from ..core.bind import Traced, called_from_outside
 from ..core.errors import ArgumentError, ShapeError, TableError, boundary, runs_inside
-from ..core.tree import final, flatten, flatten_like, leaf_names
+from ..core.tree import final, flatten, flatten_like, leaf_names, map_leaves
 from ..core.types import Type, is_inexact
 from ..derive import type_rule
+from ..eager.on_gpu import on_host
 from ..ir import check as checking
 from ..ir import dataflow, text
 from ..ir.graph import Equation, Graph, weak_numbers
@@ -68,6 +69,7 @@ def graph(f: Function, *, source: bool = False) -> Transformed:
 
 
 def _run_graph(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any], transform: str, source: bool) -> Program:
+    args, kwargs = map_leaves(on_host, (args, kwargs))
     leaves, structure = flatten((args, kwargs))
     names = input_names(f, leaf_names("", structure))
     for x, name in zip(leaves, names, strict=True):

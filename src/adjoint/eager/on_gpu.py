@@ -135,6 +135,11 @@ def _landed(device: Any, y: Any) -> Any:
     return device.adopt(y, Type.of(y)) if device is not None and isinstance(y, _HOST) else y
 
 
+def on_host(x: Any) -> Any:
+    """A value on a GPU as a copy in host memory, for tools that show or write down programs; anything else unchanged."""
+    return ON_GPU.concrete(x, "") if isinstance(x, Traced) and x.by is ON_GPU else x
+
+
 def _imported(device: Any, x: Any) -> Any:
     return x if isinstance(x, (*_HOST, Traced)) or gpu_of(x) is None else device.imported(x)
 
