@@ -20,7 +20,6 @@ from adjoint.compiler.lower.kernel import View
 from adjoint.compiler.native import load, object_code
 from adjoint.core.types import Type
 
-
 NOISE = 0xFF  # each byte of new memory: nan, -1 or a bool that is neither, so that missing writes show
 
 

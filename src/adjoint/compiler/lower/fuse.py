@@ -61,7 +61,6 @@ class Lowering(Workspace):
     has_transforms = True  # whether it can call NumPy's Fourier transforms
     dtypes = EVERY
     has_array_kernels = True  # for the order of short rows, windows and convolutions, and places of extrema of integers
-    has_whole_extrema = True  # reductions of integers to their maximum or minimum
     writes_in_place = True
     most_fused_functions = 48  # equations with functions such as exp, of a program that inlines them; see `place_alone`
 

@@ -279,7 +279,9 @@ def _adds(low: Lowering, result: np.dtype[Any], values: np.dtype[Any]) -> bool:
 
 
 def _are_whole(low: Lowering, arrays: Sequence[Operand]) -> bool:
-    return all(low.type_of(a).dtype in low.dtypes and low.type_of(a).dtype.kind == "i" for a in arrays)
+    """Whether indices are integers that an int64 holds."""
+    dtypes = [low.type_of(a).dtype for a in arrays]
+    return all(d in low.dtypes and (d.kind == "i" or (d.kind == "u" and d.itemsize < _INDEX.itemsize)) for d in dtypes)
 
 
 def _without(view: View, axis: int, count: int, domain: Shape) -> View:
