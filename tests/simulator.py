@@ -39,8 +39,8 @@ def _truth(address: int) -> bool:
 
 
 class Simulator:
-    """A simulated GPU. `flip` reverses the order of the threads within a phase, and with a `lag` every other warp is so many phases
-    behind where it may be; neither must matter."""
+    """A simulated GPU. `flip` reverses the order of the threads within a phase; with a `lag` every other warp is so many phases
+    behind, where it may be. Neither must matter."""
 
     xp = np
     name = "simulator"

@@ -182,4 +182,4 @@ def interrupt_a_long_loop():
     began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):  # a minute of work
         f(x)
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 30
