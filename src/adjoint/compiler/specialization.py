@@ -125,13 +125,19 @@ class Specialization:
             read_results(self.lowered, reused)
         return reused
 
+    def converts_halves(self) -> bool:
+        """Whether the processor converts between float16 and float32."""
+        from .llvm.emit import converts_halves  # heavy: loads LLVM
+
+        return converts_halves()
+
     @cached
     def optimized(self) -> Optimized:
         """The staged graph after all passes."""
         from ..rewrite.pipeline import optimize  # heavy: the passes, which a program from disk does not need
         from .expand import expand
 
-        return optimize(expand(self.staged), self.weak, complex_parts=True)
+        return optimize(expand(self.staged), self.weak, complex_parts=True, halves=self.converts_halves())
 
     @property
     def graph(self) -> Graph:

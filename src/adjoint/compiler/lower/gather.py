@@ -34,7 +34,7 @@ def gather(low: Lowering, equation: Equation) -> bool:
     x, *arrays = equation.inputs
     (result,), axis = equation.types, equation.params["axis"]
     t = low.type_of(x)
-    if t.dtype not in low.dtypes or not _are_whole(low, arrays) or 0 in (*t.shape, *result.shape):
+    if t.dtype not in low.movable or not _are_whole(low, arrays) or 0 in (*t.shape, *result.shape):
         return False
     table, domain = low.view(x), result.shape
     views = [low.view(a) for a in arrays if not isinstance(a, Literal) or low.type_of(a).shape]

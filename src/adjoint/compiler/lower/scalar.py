@@ -27,6 +27,7 @@ BOOL = np.dtype(bool)
 #: The dtypes that every back end has, and those of this processor.
 NATIVE = frozenset(map(np.dtype, (np.float64, np.float32, np.int64, np.int32, bool)))
 EVERY = NATIVE | frozenset(map(np.dtype, (np.int8, np.int16, np.uint8, np.uint16, np.uint32, np.uint64)))
+MOVABLE = EVERY | {np.dtype(np.float16)}  # of which there is no arithmetic: see `rewrite.halves`
 FLOATS = frozenset(map(np.dtype, (np.float64, np.float32)))
 
 #: The words that every back end writes. An op of that name is one, unless it says `scalar=`.
