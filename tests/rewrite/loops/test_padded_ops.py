@@ -29,7 +29,7 @@ USES = {
     reshape: ["np.sum(c[k:].reshape(-1, 1) * m[k:])", "np.sum(c[k:].reshape(1, -1) * m[:, k:])"],
     matmul: ["c[k:] @ m[k:, k]", "np.sum(m[k:] @ m)", "np.sum(m[:, k:] @ c[: 9 - k])", "np.sum(m[: k + 1, k:] @ m[k:, : k + 1])"],
     getitem: ["np.sum(c[k:])", "np.sum(c[k::-1])", "np.sum(m[k:, 0][: 9 - k])", "np.sum(m[None, k:, k])"],
-    put: ["c[k:] = m[k:, k]", "c[k:] = m[k, k]", "c[k::-1] = c[: k + 1]"],
+    put: ["c[k:] = m[k:, k]", "c[k:] = m[k, k:] * m[k, k]", "c[k::-1] = c[: k + 1]"],
     concatenate: ["np.sum(np.concatenate([c[k:], m[k]]) * 2.0)", "np.sum(np.concatenate([m[k:], m[: k + 1]], axis=0))"],
 }  # fmt: skip
 CASES = [(op, text) for op, texts in USES.items() for text in texts]

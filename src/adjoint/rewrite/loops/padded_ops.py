@@ -232,18 +232,12 @@ class Write(PaddedForm):
             if group.partial[axis]:
                 inside = pad.inside(min(start, start + step * (count - 1)), count, shape, axis)
                 new = pad.out.emit(where, inside, new, old, line=pad.line)
-        if pad.out.type_of(new).shape != shape:
-            new = pad.out.emit(broadcast_to, new, line=pad.line, shape=shape)
         return pad.out.emit(put, x, new, line=pad.line, spec=row) if row else new
 
     def laid_out(self, pad: Operands, v: Operand, e: Equation, group: Group, shape: Shape) -> Operand:
-        """The elements to be written, each where it is in a row of the given shape; a single number as it is."""
+        """The elements to be written, each where it is in a row of the given shape."""
         new, own = pad.value(v), pad.shape(v)
         parts = list(region(e.params["spec"], pad.shape(e.inputs[0])))
-        if own == ():
-            if any(abs(step) != 1 for starts in group.starts for _, step in starts):
-                raise RefusedError("a write with a step")
-            return new
         if own != tuple([count for _, count, *_ in parts]):
             raise RefusedError("a value is broadcast as it is written")
         for axis, (start, _, step, _) in enumerate(parts):
