@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from typing import Any
@@ -399,6 +400,7 @@ LOOSE = {
 }
 
 
+@functools.cache  # several exporters write each of them
 def sample(name: str) -> list[tuple[Part, list[Any], list[Any]]]:
     """The parts of a sample, with flat inputs and the results of its graph."""
     f, args, derivatives = SAMPLES[name]

@@ -211,7 +211,7 @@ def program(seed):
 V, W, M = RNG.uniform(0.5, 1.5, 23), RNG.uniform(0.5, 1.5, 23), RNG.uniform(-1, 1, (23, 23))
 
 
-@pytest.mark.parametrize("seed", range(asked(40)))
+@pytest.mark.parametrize("seed", range(asked(20, at_night=120)))
 def test_random_loops_over_slices_keep_their_results(seed):
     f = program(seed)
     with np.errstate(all="ignore"):  # some programs grow without bound
@@ -280,7 +280,7 @@ def in_place(seed):
     return names["f"], "\n".join(lines)
 
 
-@pytest.mark.parametrize("seed", range(asked(40)))
+@pytest.mark.parametrize("seed", range(asked(20, at_night=120)))
 def test_random_writes_to_slices_keep_their_results(seed):
     f, text = in_place(seed)
     graph = ad.graph(f)(V, W, M)
