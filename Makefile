@@ -67,6 +67,10 @@ $(OLDEST)/.ready: pyproject.toml
 demo: $(VENV)/.ready
 	$(BIN)/python examples/demo.py
 
+# Compiled programs are kept from one run of the tests to the next: an entry is found by everything that it depends on, our source
+# included. `make nightly`, `make coverage` and pytest by itself begin with an empty folder.
+test test-quick: export ADJOINT_CACHE_DIR := $(CURDIR)/build/programs-$(VERSION)
+
 test: $(VENV)/.ready $(PACKAGES)
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 

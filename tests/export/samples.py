@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.special
 import test_compiled_programs as random_programs
+from night import rotated
 
 import adjoint as ad
 import adjoint.numpy as anp
@@ -399,6 +401,7 @@ LOOSE = {
 }
 
 
+@functools.cache  # several exporters write each of them
 def sample(name: str) -> list[tuple[Part, list[Any], list[Any]]]:
     """The parts of a sample, with flat inputs and the results of its graph."""
     f, args, derivatives = SAMPLES[name]
@@ -410,6 +413,14 @@ def sample(name: str) -> list[tuple[Part, list[Any], list[Any]]]:
             inputs += [np.random.default_rng(1).normal(size=t.shape).astype(t.dtype) for t in more]
             found.append((part, inputs, list(map(np.asarray, part.graph.run_flat(inputs)))))
     return found
+
+
+def share(exporter: str) -> list[str]:
+    """The samples that an exporter is tested with: all at night.
+
+    Otherwise C and JavaScript, which are written from the same steps, take turns, and so do object files and WebAssembly.
+    """
+    return rotated(SAMPLES, exporter in ("javascript", "object"), 2)
 
 
 def agree(found: list[Any], wanted: list[Any], name: str, tolerance: float = 1e-11) -> None:

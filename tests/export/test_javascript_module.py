@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.special
 from export import node
-from export.samples import LOOSE, SAMPLES, X, agree, exportable, random_samples, sample
+from export.samples import LOOSE, X, agree, exportable, random_samples, sample, share
 
 import adjoint as ad
 from adjoint import export
@@ -19,9 +19,9 @@ pytestmark = pytest.mark.skipif(not node.NODE, reason="Node is not installed; on
 
 
 def test_samples(tmp_path):
-    """All in one process of Node."""
+    """In one process of Node."""
     calls, wanted = [], []
-    for i, name in enumerate(SAMPLES):
+    for i, name in enumerate(share("javascript")):
         samples = sample(name)
         (tmp_path / f"sample{i}.mjs").write_text(write([part for part, _, _ in samples]).source)
         for part, inputs, results in samples:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from browser import INSTALL, Browser, executable
 from export import node
-from export.samples import LOOSE, SAMPLES, X, agree, exportable, random_samples, sample
+from export.samples import LOOSE, X, agree, exportable, random_samples, sample, share
 from night import sampled
 
 import adjoint as ad
@@ -31,10 +31,10 @@ def put(folder, name, made, **options):
 @needs_node
 @pytest.mark.parametrize("simd", [False, True])
 def test_samples(simd, tmp_path, monkeypatch):
-    """All in one process of Node; without vectors, one in three."""
+    """In one process of Node; without vectors, one in three."""
     monkeypatch.setitem(node.ARRAYS, "int64", "BigInt64Array")
     calls, wanted = [], []
-    for i, name in enumerate(SAMPLES if simd else sampled(SAMPLES, 3)):
+    for i, name in enumerate(share("wasm") if simd else sampled(share("wasm"), 3)):
         samples = sample(name)
         put(tmp_path, f"sample{i}", [part for part, _, _ in samples], simd=simd)
         for part, inputs, results in samples:

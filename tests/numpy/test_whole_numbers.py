@@ -132,6 +132,7 @@ OF_WHOLE_NUMBERS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", [bool, np.int8, np.uint8, np.int16, np.uint32, np.int64, np.uint64], ids=lambda t: t.__name__)
 @pytest.mark.parametrize("name", OF_WHOLE_NUMBERS)
 def test_extreme_whole_numbers(name, dtype):

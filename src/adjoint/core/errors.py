@@ -243,7 +243,7 @@ class AdjointError(Exception):
             self.earlier = refused.get()
             refused.set(str(self))
 
-    def settle(self) -> None:
+    def mark_handled(self) -> None:
         """Say that our own code has caught this error, and not the user's function."""
         if refused.get() == str(self):
             refused.set(self.earlier)
