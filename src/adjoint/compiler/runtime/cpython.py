@@ -85,6 +85,11 @@ FUNCTIONS = {
     "PyDataMem_SetHandler": ("ptr", "ptr"),
 }
 
+# As PyObject_GenericGetAttr, but it need not raise for a missing attribute, which takes most of the time. A version may lack it.
+QUIET_ATTRIBUTE = "_PyObject_GenericGetAttrWithDict"
+if hasattr(ctypes.pythonapi, QUIET_ATTRIBUTE):
+    FUNCTIONS[QUIET_ATTRIBUTE] = ("ptr", "ptr, ptr, ptr, i32")
+
 
 def declaration(name: str) -> str:
     """The line of LLVM IR that declares one of FUNCTIONS."""
