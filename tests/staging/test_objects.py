@@ -118,3 +118,48 @@ def test_other_threads_see_their_objects_as_they_are():
     assert not wrong
     assert Model.__getattribute__ is object.__getattribute__
     assert Model.__setattr__ is object.__setattr__
+
+
+class Namespace:
+    """As a module that is loaded on demand: what it lacks comes from `__getattr__`."""
+
+    def __getattr__(self, name):
+        if name == "missing":
+            raise AttributeError(name)
+        return getattr(np, name)
+
+
+def test_attributes_that_are_left_to_getattr():
+    """They are checked at each call: on the object, and on its class."""
+    space = Namespace()
+    f = ad.jit(lambda x: space.sum(x) * 2.0)
+    x = np.arange(3.0)
+    assert f(x) == f(x) == 6.0
+    space.sum = np.prod
+    assert f(x) == 0.0
+    del space.sum
+    assert f(x) == 6.0
+    Namespace.sum = staticmethod(np.max)
+    try:
+        assert f(x) == 4.0
+    finally:
+        del Namespace.sum
+    assert f(x) == 6.0
+    (programs,) = f.specializations.values()
+    assert any("left to __getattr__" in line for program in programs for line in program.report())
+
+
+def test_an_attribute_that_fails_is_the_users_error():
+    class Failing(Namespace):
+        pass
+
+    space = Failing()
+    f = ad.jit(lambda x: space.sum(x))
+    assert f(np.ones(3)) == 3.0
+
+    def fail(self):
+        raise ValueError("no sum today")
+
+    Failing.sum = property(fail)
+    with pytest.raises(ValueError, match="no sum today"):
+        f(np.ones(3))

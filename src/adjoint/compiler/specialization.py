@@ -187,10 +187,12 @@ class Specialization:
             return None
         if any(name == SAME_OBJECTS for name, _ in signature.static):
             return None
-        if not entry.opens_natively(arguments) or not entry.packs_natively(result):
+        if not entry.opens_natively(arguments):
             return None
-        options = {"arguments": arguments, "result": result, "otherwise": otherwise, "name": name}
-        return self.native.function(self.inputs, places=self.places, captured=self.captured, **options)
+        native, options = self.native, {"arguments": arguments, "places": self.places, "captured": self.captured, "name": name}
+        if entry.packs_natively(result):
+            return native.function(self.inputs, result=result, otherwise=otherwise, **options)
+        return _packing(native.function(self.inputs, **options), self.missed, result, otherwise)
 
     def report(self) -> list[str]:
         """What the program is made of, its guards, its loops, and what calls back into NumPy: a line each."""
@@ -226,6 +228,18 @@ class Specialization:
             share = count / max(sum(cycles), 1)
             lines.append(f"  {share:6.1%} {count * rate * 1e6:10.1f} µs  {str(step).splitlines()[0].rstrip(':')}{where}")
         return "\n".join(lines)
+
+
+def _packing(flat: Function, missed: Any, result: Structure, otherwise: Function | None) -> Function:
+    """A native function that gives its results in a flat tuple, with containers that are built in Python."""
+
+    def call(*arguments: Any) -> Any:
+        results = flat(*arguments)
+        if results is not missed:
+            return result.unflatten(results)
+        return missed if otherwise is None else otherwise(*arguments)
+
+    return call
 
 
 def same_program(staged: Staged, specialization: Specialization) -> bool:

@@ -18,6 +18,7 @@ from ..ops import shape as joins
 from ..ops.pairs import from_parts
 from .concrete import note_rounding, primal
 from .layout import axes_by_stride, copied, held_by, stand_in
+from .selected import nonzero as selected_places
 from .table import implements, lift
 from .ufunc import call_with_options, check_cast, deliver
 from .views import View, view
@@ -297,7 +298,8 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Value:
 
 @implements(np.nonzero)
 def nonzero(a: Any) -> Any:
-    return np.nonzero(primal(lift(a)))
+    a = lift(a)
+    return selected_places(a) or np.nonzero(primal(a))
 
 
 @implements(np.clip)

@@ -14,7 +14,7 @@ from .complex import has_complex, split_complex
 from .covered import join_places
 from .elements import compute_elements
 from .halves import has_halves, widen_halves
-from .loops import Rolled, RolledLoop, Unrolled, drop_idle_carries, roll, share_iterations, sink_sums
+from .loops import Rolled, RolledLoop, Unrolled, distribute, drop_idle_carries, roll, share_iterations, share_offsets, sink_sums
 from .simplify import simplify
 from .written import forward_writes
 
@@ -33,6 +33,8 @@ PASSES: dict[str, Callable[[Graph, Collection[int]], Graph | Rolled]] = {
     "elements": lambda graph, weak: compute_elements(graph),  # of arrays of which few are read
     "share iterations": lambda graph, weak: share_iterations(graph),  # common subexpressions of scans
     "sink sums": lambda graph, weak: sink_sums(graph),  # sums of products over iterations become one product
+    "distribute": lambda graph, weak: distribute(graph),  # functions that no later iteration needs, after their loop
+    "share offsets": lambda graph, weak: share_offsets(graph),  # rows of indices that differ by a constant
 }
 
 

@@ -11,7 +11,7 @@ import types
 from typing import TYPE_CHECKING, Any
 
 from ..core.errors import UnsupportedError
-from ..core.places import Attributes, Bound, Check, Lacks, Load
+from ..core.places import Attributes, Bound, Check, Load
 from .classify import EMPTY
 from .uncopied import At
 from .watch import HOOKED, HOOKS, reading, same_items
@@ -95,10 +95,7 @@ class Objects:
             found = object.__getattribute__(value, name)
         except AttributeError:
             owner = At(Load.FIXED, at.owner, None, at.name, True)
-            if hasattr(type(value), "__getattr__"):
-                self.reads.lacks(owner, Check.TEST, Lacks(name))
-            else:
-                self.reads.lacks(owner, Check.NO_ATTRIBUTE, name)
+            self.reads.lacks(owner, Check.LACKS if hasattr(type(value), "__getattr__") else Check.NO_ATTRIBUTE, name)
             raise
         finally:
             reading.reset(token)
