@@ -278,7 +278,11 @@ def _repr(self: Traced) -> str:
 def _format(self: Traced, spec: str = "") -> str:
     """A number as Python writes it; without a spec all of its digits are there."""
     if not _has_number(self):
-        return _repr(self)
+        shown = _repr(self)
+        try:
+            return Description.of(str.__format__(shown, spec), self.by)
+        except ValueError:  # a spec for numbers
+            return shown
     text = format(_looked_at(self), spec)
     return text if spec or self.by.is_plain(self) else Text.of(text, self.by)
 
