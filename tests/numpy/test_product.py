@@ -69,6 +69,24 @@ def test_einsum(subscripts, shapes):
     agree(lambda *xs: np.einsum(subscripts, *xs), *xs)
 
 
+@pytest.mark.parametrize("dtype", ["g", "G", "D", "f"])
+@pytest.mark.parametrize(
+    "subscripts, shapes", [("ab,a->ab", [(2, 0), (2,)]), ("b,a->ab", [(0,), (2,)]), ("ab,ab->a", [(2, 0), (2, 0)])]
+)
+def test_einsum_of_empty_arrays(subscripts, shapes, dtype):
+    """NumPy's own function may write beyond an empty result of long doubles, so it is not called."""
+    xs = [np.ones(shape, dtype) for shape in shapes]
+    output = subscripts.split("->")[1]
+    y, pull = ad.vjp(lambda *xs: np.einsum(subscripts, *xs), *xs)
+    assert (y.shape, y.dtype) == (tuple({"a": 2, "b": 0}[c] for c in output), np.dtype(dtype))
+    assert not np.any(y)
+    for g, x in zip(pull(np.ones_like(y)), xs, strict=True):
+        assert (g.shape, g.dtype) == (x.shape, x.dtype)
+        assert not np.any(g)
+    batch = ad.vmap(lambda *xs: np.einsum(subscripts, *xs))(*[np.stack([x, x]) for x in xs])
+    assert batch.shape == (2, *y.shape)
+
+
 def test_einsum_with_lists_of_axes():
     a, b = RNG.normal(size=(2, 3)), RNG.normal(size=(3, 4))
     agree(lambda a, b: np.einsum(a, [0, 1], b, [1, 2], [2, 0]), a, b)

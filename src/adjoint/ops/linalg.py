@@ -109,6 +109,9 @@ matmul = multilinear(
 
 
 def _einsum(*xs: Any, inputs: tuple[str, ...], output: str) -> Any:
+    if any(0 in np.shape(x) for x in xs):  # NumPy's einsum of empty long doubles writes beyond the result
+        sizes = {c: n for letters, x in zip(inputs, xs, strict=True) for c, n in zip(letters, np.shape(x), strict=True)}
+        return np.zeros([sizes[c] for c in output], np.result_type(*map(np.asarray, xs)))[()]
     contracts = len(xs) > 1 and any(c not in output for letters in inputs for c in letters)
     return np.einsum(f"{','.join(inputs)}->{output}", *xs, optimize=contracts)[()]
 
