@@ -83,6 +83,30 @@ def test_methods_that_are_replaced():
     agree(compiled, model.loss, X)
 
 
+@pytest.mark.filterwarnings("ignore:.* was compiled again")
+@pytest.mark.parametrize("transform", [lambda f: f, ad.grad])
+@pytest.mark.parametrize("owner", ["base", "class"])
+@pytest.mark.parametrize(
+    "made", [lambda old: property(lambda self: 9.0 * self.w), lambda old: np.full(3, 6.0), lambda old: property(old.fget)]
+)
+def test_properties_that_are_replaced(made, owner, transform):
+    """By another property, or by a plain attribute of the class, in the class or in its base."""
+
+    class Base(Model):
+        doubled = property(Model.doubled.fget)
+
+    class Local(Base):
+        pass
+
+    model = Local(np.ones(3))
+    f = transform(lambda x: np.sum(model.doubled * x * x))
+    compiled = ad.jit(f)
+    agree(compiled, f, X)
+    (Local if owner == "class" else Base).doubled = made(Model.doubled)
+    agree(compiled, f, X)
+    agree(compiled, f, 2 * X)
+
+
 @pytest.mark.parametrize("write", [lambda m: setattr(m, "count", m.count + 1), lambda m: delattr(m, "count")])
 def test_a_write_to_an_object_is_refused(write):
     model = Model(np.ones(3))

@@ -40,7 +40,7 @@ from ..source import Recording, transformed
 from ..staging.purity import pure
 from ..staging.reads import Reads
 from ..transform.textbook import derivative
-from .arguments import PLAIN, check_callable, input_names, name_of, output_leaf
+from .arguments import PLAIN, check_callable, input_names, name_of, output_leaf, without_class
 from .caught import Caught
 from .transformed import Transformed
 
@@ -75,6 +75,7 @@ def _run_graph(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any], trans
     for x, name in zip(leaves, names, strict=True):
         if not isinstance(x, PLAIN):
             raise ArgumentError(f"{name} of graph is {type(x).__name__}; only arrays can be staged, close over the rest")
+        without_class(x, f"{name} of graph")
 
     def stage_once() -> Program:
         stage = Recording("graph", tables=False)
@@ -149,7 +150,7 @@ class Program(Graph):
 
     def _evaluate(self, leaves: Sequence[Any], workers: int | None = None) -> list[Any]:
         count = dataflow.check_workers(workers)
-        values = self.bind_inputs(leaves)
+        values = self.bind_inputs([without_class(x, f"an input of the graph {self.name!r}") for x in leaves])
         with np.errstate(all="ignore"):  # a derivative may divide by zero in unused elements
             if count == 1 or any(isinstance(x, Traced) for x in values):  # recording is done in order
                 return self.run_flat(values)

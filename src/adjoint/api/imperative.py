@@ -24,7 +24,7 @@ import numpy as np
 
 from ..core import floating
 from ..core.bind import FRESH, Traced, variables
-from ..core.errors import ArgumentError, ReadOnlyError, ShapeError
+from ..core.errors import ArgumentError, ReadOnlyError, ShapeError, boundary
 from ..core.op import Op
 from ..core.types import Type, Value, dtype_of, shape_of
 from ..device.arrays import gpu_of
@@ -35,7 +35,7 @@ from ..eager.record import AMBIENT
 from ..eager.tape import FREED, Node, Pick, Tape
 from ..numpy.standin import Sought
 from ..numpy.views import View
-from .arguments import Results, differentiable, match_type
+from .arguments import Results, differentiable, match_type, without_class
 from .grad import stop_gradient
 
 _recording: ContextVar[bool] = ContextVar("adjoint_recording", default=True)
@@ -117,6 +117,7 @@ def _after(held: Any) -> None:
 AMBIENT[Ambient] = _recording.get, _before, _after
 
 
+@boundary
 def array(data: Any, requires_grad: bool = False, dtype: Any = None) -> Any:
     """An array that records operations on it if `requires_grad`, so that `backward()` can give its gradient.
 
@@ -132,7 +133,7 @@ def array(data: Any, requires_grad: bool = False, dtype: Any = None) -> Any:
     elif gpu_of(data) is not None:
         value = lift(data.copy() if dtype is None else data.astype(dtype))
         return _variable(differentiable(value, "the data", "ad.array(requires_grad=True)"), None) if requires_grad else value
-    value = np.array(data, dtype=dtype)
+    value = np.array(without_class(data, "the data of ad.array"), dtype=dtype)
     if value.dtype.kind in "OUSV":
         raise ArgumentError(f"ad.array holds numbers, got {type(data).__name__} of dtype {value.dtype}")
     if not requires_grad:

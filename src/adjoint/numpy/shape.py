@@ -324,6 +324,11 @@ def clip(
 
 def clip_between(a: Any, low: Any = None, high: Any = None, out: Any = None, **options: Any) -> Value:
     """`np.clip`, and `array.clip`, with the options of a ufunc; a bound of None is none."""
+    a = lift(a)
+    if dtype_of(a).kind in "iu":  # a Python int that no element can reach is no bound, even if the dtype cannot hold it
+        info = np.iinfo(dtype_of(a))
+        low = None if type(low) is int and low <= info.min else low
+        high = None if type(high) is int and high >= info.max else high
     bounds = [(op, x) for op, x in ((ops.maximum, low), (ops.minimum, high)) if x is not None]
 
     def clipped(y: Value, *limits: Value) -> Value:

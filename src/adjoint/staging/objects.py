@@ -89,6 +89,7 @@ class Objects:
     def _read_attribute(self, value: Any, name: str, at: At) -> Any:
         declared = next((vars(cls)[name] for cls in type(value).__mro__ if name in vars(cls)), None)
         if isinstance(declared, property) and isinstance(declared.fget, types.FunctionType):
+            self.reads.note(At(Load.ATTRIBUTE, type(value), name, f"{type(value).__name__}.{name}"), Check.IS, declared)
             return self.reads.hook(declared.fget)(value)
         token = reading.set(None)  # a cached property is computed once and stored in the object, as in an eager run
         try:
