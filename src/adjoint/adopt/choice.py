@@ -25,8 +25,11 @@ REPLACED = frozenset({"numpy", "scipy", "math", "cmath", "random", "statistics",
 PARTS = (
     "numpy.polynomial",
     *("scipy.integrate._ivp", "scipy.integrate._quadrature", "scipy.integrate._quad_vec", "scipy.integrate._quadpack_py"),
-    *("scipy._lib._array_api", "scipy._lib._array_api_override", "scipy._lib._array_api_compat_vendor"),
+    *("scipy._lib._array_api", "scipy._lib._array_api_override", "scipy._lib._array_api_compat_vendor", "scipy._lib._util"),
     *("scipy._lib.array_api_compat", "scipy._external._array_api_compat_vendor", "scipy._external.array_api_compat"),
+    *("scipy._lib.array_api_extra", "scipy._external.array_api_extra"),
+    *("scipy.stats._stats_py", "scipy.stats._axis_nan_policy", "scipy.stats._morestats", "scipy.stats._stats_mstats_common"),
+    *("scipy.stats._variation", "scipy.stats._entropy", "scipy.stats._correlation", "scipy.stats._quantile"),
 )
 _NUMERICAL = frozenset({"numpy", "scipy", "math", "cmath", "autograd"})  # a package that imports one of these computes
 #: Packages that plot, store, test or compute by other means: a copy of them would be slow to load, and of no use.
