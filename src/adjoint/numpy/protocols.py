@@ -234,7 +234,7 @@ def _reshape(self: Traced, *shape: Any, order: str = "C", copy: bool | None = No
 
 
 def _transpose(self: Traced, *axes: Any) -> Any:
-    return FUNCTIONS[np.transpose](self, (axes[0] if len(axes) == 1 else axes) or None)
+    return FUNCTIONS[np.transpose](self, (axes[0] if len(axes) == 1 else axes or None))
 
 
 def _astype(self: Traced, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True) -> Any:

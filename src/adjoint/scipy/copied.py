@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
 from ..adopt.choice import is_part
 from ..adopt.copies import world_with
-from ..core.bind import fresh, is_tracking
+from ..core.bind import fresh, is_tracking, unwrap_fresh
 from ..numpy.table import holds_traced
-from .numbers import is_traced, plain
+from .numbers import is_traced
 
 
 def is_copied(function: Any) -> bool:
@@ -33,7 +33,7 @@ def copied(original: Callable[..., Any], ours: Callable[..., Any] | None = None)
     def call(*args: Any, **options: Any) -> Any:
         if not any(map(holds_traced, args)) and not any(map(holds_traced, options.values())):
             return original(*args, **options)
-        args, options = tuple(map(plain, args)), {key: plain(x) for key, x in options.items()}
+        args, options = tuple(map(unwrap_fresh, args)), {key: unwrap_fresh(x) for key, x in options.items()}
         if not any(map(_has_derivative, (*args, *options.values()))):
             return original(*args, **options)
         args, options = tuple(map(_tracked, args)), {key: _tracked(x) for key, x in options.items()}
@@ -49,3 +49,12 @@ def _tracked(x: Any) -> Any:
 
 def _has_derivative(x: Any) -> bool:
     return is_traced(x) or (isinstance(x, (list, tuple, dict)) and holds_traced(x))
+
+
+def of_module(module: ModuleType, name: str) -> Any:
+    """What a module of ours has for a name of SciPy's: a copied module, a function that takes traced values, or SciPy's own."""
+    full = f"{module.__name__}.{name}"
+    if is_part(full):
+        return world_with().load(full)
+    found = getattr(module, name)
+    return copied(found) if is_copied(found) else found

@@ -57,7 +57,7 @@ from ..ops.elementwise import (
 )
 from ..ops.gamma import betaln, gammaln
 from ..ops.special import erf, log_expit, log_ndtr, logit, ndtr, ndtri, xlog1py, xlogy
-from .copied import copied, is_copied
+from .copied import of_module
 from .family import Counts, Family, count
 from .multivariate import Dirichlet, MultivariateNormal
 
@@ -396,17 +396,16 @@ multivariate_normal = MultivariateNormal()
 dirichlet = Dirichlet()
 
 
-def __getattr__(name: str) -> Any:
+def _scipy() -> Any:
     import scipy.stats
 
-    found = getattr(scipy.stats, name)
-    if not is_copied(found):
-        return found
-    globals()[name] = ours = copied(found)  # statistics of samples
-    return ours
+    return scipy.stats
+
+
+def __getattr__(name: str) -> Any:
+    globals()[name] = found = of_module(_scipy(), name)
+    return found
 
 
 def __dir__() -> list[str]:
-    import scipy.stats
-
-    return dir(scipy.stats)
+    return dir(_scipy())
