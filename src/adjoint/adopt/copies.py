@@ -34,7 +34,7 @@ from . import library, mathematics, numba
 from .builtin import SCALARS, builtins_with
 from .choice import Choice, find_spec, has_source, holds_part, is_part
 from .native import QuickFace, as_module
-from .spatial import spatial_face
+from .spatial import backends_by_value, spatial_face
 from .symbolic import SymPy
 
 _PREFIX = f"{COPIES}."
@@ -212,7 +212,7 @@ class _SciPy(_Library):
         part = name.rpartition(".")[2]
         if part in importlib.import_module(f"{OWN}.scipy")._MODULES:
             return as_module(QuickFace(importlib.import_module(f"{OWN}.{name}"), {}, importlib.import_module(name)))
-        return spatial_face() if part == "spatial" else super()._found(name)
+        return spatial_face(vars(self)["_world"].load) if part == "spatial" else super()._found(name)
 
 
 def _scipy_face(world: World) -> Any:
@@ -268,7 +268,11 @@ def _matrix_equations(names: dict[str, Any]) -> dict[str, Any]:
 
 #: Names that are replaced in a copy once it has run, given its names: rules for what compiled code does there. Of a module by its
 #: name, wherever it is vendored.
-AMENDED: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {"array_api_compat.numpy.linalg": _matrix_equations}
+AMENDED: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "array_api_compat.numpy.linalg": _matrix_equations,
+    "scipy.spatial.transform._rotation": backends_by_value,
+    "scipy.spatial.transform._rigid_transform": backends_by_value,
+}
 
 
 class Loader(importlib.abc.Loader):
