@@ -114,3 +114,38 @@ def test_scalars_of_numpy_are_no_numbers_of_python(write):
     for f in (ad.grad(m.f), ad.jit(ad.grad(m.f)), ad.derivative(m.f), ad.jit(m.f)):
         assert f(1.0) == 4.0
         assert f(np.float64(1.0)) == 4.0
+
+
+def test_dtypes_among_classes(write):
+    """`x.dtype in (np.float32, np.float64)` asks the class first, which leaves the answer to the dtype."""
+    write(
+        "dtypes_among.py",
+        """
+        import numpy as np
+        def kinds(x):
+            among = [x.dtype in (np.int64, np.float64), x.dtype in [np.float32], x.dtype not in (np.float64,), x.dtype in [float]]
+            return among + [np.float64 == x.dtype, x.dtype == np.float64, np.float64 != x.dtype, np.float64 == 3]
+        def f(x): return x * 2 if x.dtype in (np.float32, np.float64) else x
+        """,
+    )
+    import dtypes_among
+
+    m = ad.adopt("dtypes_among")
+    for dtype in (np.float32, np.float64, np.int64):
+        assert m.kinds(np.ones(2, dtype)) == dtypes_among.kinds(np.ones(2, dtype))
+    np.testing.assert_array_equal(ad.grad(lambda x: m.f(x).sum())(np.ones(3)), 2.0)
+    np.testing.assert_array_equal(ad.jit(ad.grad(lambda x: m.f(x).sum()))(np.ones(3)), 2.0)
+
+
+def test_equations_of_the_array_api():
+    """Where array_api_compat calls compiled code of NumPy's by itself, its copies have rules."""
+    from adjoint.adopt.copies import world_with
+
+    xp = world_with().load("scipy._lib._array_api").array_namespace(np.ones(2))
+    a, b = np.array([[2.0, 1.0], [0.5, 3.0]]), np.array([1.0, 2.0])
+    np.testing.assert_array_equal(xp.linalg.solve(a, b), np.linalg.solve(a, b))
+    solved = lambda a: xp.linalg.solve(a, b)[0]
+    np.testing.assert_allclose(ad.grad(solved)(a), ad.finite_difference(solved, a), rtol=1e-7)
+    np.testing.assert_allclose(ad.jit(ad.grad(solved))(a), ad.grad(solved)(a), rtol=1e-12)
+    by_eig = lambda a: xp.linalg.eig(a)[0].real.max()
+    np.testing.assert_allclose(ad.grad(by_eig)(a), ad.finite_difference(lambda a: np.linalg.eigvals(a).max(), a), rtol=1e-7)

@@ -1,5 +1,7 @@
 """Distances of `scipy.spatial.distance` in adopted code, against SciPy's and against differences."""
 
+import importlib
+
 import numpy as np
 import pytest
 import scipy.spatial.distance
@@ -45,3 +47,54 @@ def test_metrics_without_a_rule():
     for metric in ("canberra", lambda u, v: 0.0):
         with pytest.raises(ad.AdjointError, match="rules for euclidean"):
             ad.grad(lambda x: DISTANCE.cdist(x, Y, metric).sum())(X)  # noqa: B023
+
+
+# -- rotations ------------------------------------------------------------------------------------------------------------
+
+V, Q = np.array([0.3, 0.2, -0.4]), np.array([0.1, 0.2, 0.3, 0.9])
+ROTATIONS = {
+    "rotvec": ("return T.Rotation.from_rotvec(x).as_matrix()[0, 1]", V),
+    "euler": ("return T.Rotation.from_euler('xyz', x).as_quat()[2]", V),
+    "one angle": ("return T.Rotation.from_euler('z', x[0]).as_matrix()[0, 1]", V),
+    "as_euler": ("return T.Rotation.from_rotvec(x).as_euler('zyx')[1]", V),
+    "degrees": ("return T.Rotation.from_euler('ZXZ', x * 50, degrees=True).as_mrp()[1]", V),
+    "apply": ("return T.Rotation.from_rotvec([0.1, 0.2, 0.3]).apply(x)[1]", V),
+    "quaternion": ("return T.Rotation.from_quat(x).apply([1.0, 2.0, 3.0])[1]", Q),
+    "product": ("return (T.Rotation.from_rotvec(x) * T.Rotation.from_euler('z', 0.3)).as_rotvec()[0]", V),
+    "inverse": ("return T.Rotation.from_rotvec(x).inv().as_matrix()[0, 2]", V),
+    "power": ("return (T.Rotation.from_rotvec(x) ** 0.5).as_matrix()[0, 1]", V),
+    "matrix": ("return T.Rotation.from_matrix(T.Rotation.from_rotvec(x).as_matrix()).as_rotvec()[1]", V),
+    "magnitude": ("return T.Rotation.from_rotvec(x).magnitude()", V),
+    "several": ("return T.Rotation.from_rotvec(np.stack([x, 2 * x])).as_matrix()[1, 0, 1]", V),
+    "mean": ("return T.Rotation.concatenate([T.Rotation.from_rotvec(v) for v in (x, [0.1, 0, 0.2])]).mean().as_rotvec()[1]", V),
+    "slerp": ("return T.Slerp([0, 1], T.Rotation.from_rotvec(np.stack([x, 2 * x + 0.3])))(0.3).as_rotvec()[1]", V),
+    "rigid": ("return T.RigidTransform.from_components(x, T.Rotation.from_rotvec(2 * x)).inv().as_matrix()[0, 3]", V),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ROTATIONS)
+def test_rotations(write, name):
+    body, at = ROTATIONS[name]
+    module = f"rotations_{name.replace(' ', '_')}"
+    write(f"{module}.py", f"import numpy as np\nimport scipy.spatial.transform as T\ndef f(x):\n    {body}\n")
+    plain, f = importlib.import_module(module).f, ad.adopt(module).f
+    assert f(at) == plain(at)  # plain numbers go to compiled code
+    wanted = ad.finite_difference(plain, at)
+    np.testing.assert_allclose(ad.grad(f)(at), wanted, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(ad.jit(ad.grad(f))(at), wanted, rtol=1e-6, atol=1e-8)
+
+
+def test_rotations_by_their_names(write):
+    write(
+        "turned.py",
+        """
+        from scipy.spatial.transform import Rotation as R
+        def f(x): return R.from_euler("z", x).apply([1.0, 0.0, 0.0])[1]
+        def is_one(r): return isinstance(r, R)
+        def made(): return R.identity()
+        """,
+    )
+    m = ad.adopt("turned")
+    np.testing.assert_allclose(ad.grad(m.f)(0.3), np.cos(0.3))
+    np.testing.assert_allclose(ad.grad(ad.grad(m.f))(0.3), -np.sin(0.3))
+    assert m.is_one(m.made())

@@ -5,7 +5,6 @@ from harness import check, draw
 import adjoint as ad
 import adjoint.numpy as anp
 from adjoint.core import bind
-from adjoint.core.errors import UnsupportedError
 
 V = draw(np.random.default_rng(0), (4,))
 
@@ -49,8 +48,34 @@ def test_vectorize():
     check(lambda x: two(x, 3.0), V, vmap=False)
     check(lambda x: anp.vectorize(lambda a: a * 2, otypes=[float])(x), 0.5)
     np.testing.assert_array_equal(f(V, V), np.vectorize(lambda a, b: a * b if a > 0 else np.sin(b))(V, V))
-    with pytest.raises(UnsupportedError, match="vmap"):
-        ad.vjp(anp.vectorize(lambda a: a, signature="(n)->(n)"), V)
+    check(lambda x: anp.vectorize(lambda a, unit, kind: a * a if unit is None else a)(x, None, "m"), V, vmap=False)
+
+
+@pytest.mark.parametrize(
+    "signature, f, args",
+    [
+        ("(n)->(n)", lambda a: a[::-1] * a, (V,)),
+        ("(n)->()", lambda a: np.sum(a**2), (np.arange(6.0).reshape(2, 3),)),
+        ("(),(n)->(n)", lambda s, a: s * np.sin(a), (V, np.arange(4.0))),
+        ("(m,n),(n)->(m),()", lambda a, v: (a @ v, np.sum(v) * a[0, 0]), (np.ones((2, 3, 4)), np.arange(4.0))),
+    ],
+)
+def test_vectorize_with_a_signature(signature, f, args):
+    ours = anp.vectorize(f, signature=signature)
+    wanted = np.vectorize(f, signature=signature)(*args)
+    found, _ = ad.jvp(lambda *xs: ours(*xs), args, args)
+    for a, b in zip(found, wanted, strict=True) if isinstance(wanted, tuple) else ((found, wanted),):
+        np.testing.assert_array_equal(a, b)
+    check(lambda x: ours(x, *args[1:]), args[0], vmap=False)
+
+
+def test_vectorize_with_a_signature_checks_its_dimensions():
+    f = anp.vectorize(lambda a, b: a @ b, signature="(n),(n)->()")
+    for args, error in (((np.ones(3), np.ones(4)), ValueError), ((np.ones(3), 1.0), ValueError), ((np.ones(3),), TypeError)):
+        with pytest.raises(error):
+            np.vectorize(lambda a, b: a @ b, signature="(n),(n)->()")(*args)
+        with pytest.raises(error):
+            ad.vjp(lambda x, args=args, f=f: f(x, *args[1:]), args[0])
 
 
 def test_lists_of_traced_values():

@@ -32,6 +32,8 @@ SHAPE = [
     (lambda x: np.transpose(x, (1, 2, 0)), T),
     (lambda x: np.transpose(x, [-1, 0, 1]), T),
     (lambda x: x.transpose(2, 0, 1), T),
+    (lambda x: x[0, 0].transpose(np.int64(0)), T),
+    (lambda x: x[0, 0].transpose(0), T),
     (lambda x: x.T, X),
     (lambda x: x.mT, T),
     (lambda x: np.permute_dims(x, (2, 1, 0)), T),

@@ -90,8 +90,8 @@ def test_integrals_that_are_refused():
         ad.grad(lambda k: integrate.quad(lambda t: k * t, 0, 1, weight="cos", wvar=2.0)[0])(1.0)
     with pytest.raises(UnsupportedError, match=r"differs between examples; use ad\.map"):
         ad.vmap(lambda k: integrate.quad(lambda t: np.sin(k * np.abs(t - 0.3)), 0, 1)[0])(np.arange(3.0))
-    with pytest.raises(UnsupportedError, match="use solve_ivp"):
-        ad.grad(lambda k: integrate.odeint(lambda y, t: -y, k, [0.0, 1.0])[-1, 0])(1.0)
+    with pytest.raises(UnsupportedError, match="the collocation equations"):
+        ad.grad(lambda k: integrate.solve_bvp(lambda x, y: y, lambda a, b: a, np.arange(3.0), k * np.ones((2, 3))).y[0, 0])(1.0)
     np.testing.assert_allclose(ad.map(ad.grad(lambda k: integrate.quad(lambda t: k * t, 0, 1)[0]), np.ones(3)), 0.5)
 
 
@@ -163,3 +163,54 @@ def test_bad_arguments_are_those_of_scipy():
 def test_the_module_is_scipys():
     assert set(dir(scipy.integrate)) <= set(dir(integrate))
     assert integrate.cubature is scipy.integrate.cubature
+
+
+# -- odeint ---------------------------------------------------------------------------------------------------------------
+
+
+def oscillator(y, t, k, c):
+    return anp.array([y[1], k * (1 - y[0] ** 2) * y[1] - c * y[0]])
+
+
+def plain_oscillator(y, t, k, c):
+    return [y[1], k * (1 - y[0] ** 2) * y[1] - c * y[0]]
+
+
+T, Y0 = np.linspace(0.1, 1.5, 5), np.array([1.2, 0.1])
+TIGHT = {"rtol": 1e-12, "atol": 1e-12}
+ODEINT = {
+    "a constant": (lambda o, f, v: o.odeint(f, Y0, T, (v, 1.0), **TIGHT)[-1, 0], 1.3),
+    "a closure": (lambda o, f, v: o.odeint(lambda y, t: f(y, t, 1.3, v), Y0, T, **TIGHT)[2, 1], 1.1),
+    "initial values": (lambda o, f, v: o.odeint(f, v, T, (1.3, 1.0), **TIGHT)[-1, 0], Y0),
+    "times": (lambda o, f, v: (o.odeint(f, Y0, v, (1.3, 1.0), **TIGHT) * np.arange(10.0).reshape(5, 2)).sum(), T),
+    "time first": (lambda o, f, v: o.odeint(lambda t, y: f(y, t, v, 1.0), Y0, T, tfirst=True, **TIGHT)[-1, 0], 1.3),
+    "full output": (lambda o, f, v: o.odeint(f, Y0, T, (v, 1.0), full_output=True, **TIGHT)[0][-1, 0], 1.3),
+    "one number": (lambda o, f, v: o.odeint(lambda y, t: -v * y, 2.0, T, **TIGHT)[-1, 0], 1.3),
+}
+
+
+@pytest.mark.parametrize("name", ODEINT)
+def test_odeint(name):
+    f, at = ODEINT[name]
+    wanted = ad.finite_difference(lambda v: f(scipy.integrate, plain_oscillator, v), at)
+    value, slope = ad.value_and_grad(lambda v: f(integrate, oscillator, v))(at)
+    assert abs(value - f(scipy.integrate, plain_oscillator, at)) <= 1e-14 * abs(value)
+    np.testing.assert_allclose(slope, wanted, rtol=1e-4, atol=1e-7)  # LSODA's steps differ from point to point
+
+
+def test_odeint_compiled_and_of_second_order():
+    decay = lambda k: integrate.odeint(lambda y, t: -k * y, 2.0, T, **TIGHT)[-1, 0]
+    span = T[-1] - T[0]
+    np.testing.assert_allclose(ad.jit(ad.grad(decay))(1.3), -span * 2 * np.exp(-1.3 * span), rtol=1e-8)
+    np.testing.assert_allclose(ad.grad(ad.grad(decay))(1.3), span**2 * 2 * np.exp(-1.3 * span), rtol=1e-7)
+
+
+def test_odeint_of_plain_numbers_is_that_of_scipy():
+    for options in (
+        {},
+        {"full_output": True},
+        {"Dfun": lambda y, t, k, c: [[0, 1], [-2 * k * y[0] * y[1] - c, k * (1 - y[0] ** 2)]]},
+    ):
+        found = integrate.odeint(plain_oscillator, Y0, T, (1.3, 1.0), **options)
+        wanted = scipy.integrate.odeint(plain_oscillator, Y0, T, (1.3, 1.0), **options)
+        np.testing.assert_array_equal(found[0], wanted[0])

@@ -140,7 +140,7 @@ def test_plain_numbers_are_those_of_scipy():
     assert optimize.brentq(f, 0, 4) == scipy.optimize.brentq(f, 0, 4)
     assert optimize.newton(f, 1.5) == scipy.optimize.newton(f, 1.5)
     assert optimize.fsolve(f, 1.5) == scipy.optimize.fsolve(f, 1.5)
-    assert optimize.minimize is scipy.optimize.minimize
+    assert optimize.linprog is scipy.optimize.linprog
     for call in (lambda m: m.brentq(f, 3, 4), lambda m: m.newton(f, 1.5, maxiter=1), lambda m: m.root_scalar(f)):
         with pytest.raises(Exception) as theirs:
             call(scipy.optimize)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import adjoint as ad
+import adjoint.numpy as anp
 from adjoint.view.finite import finite, is_tame, ordinary_products
 
 
@@ -102,3 +103,33 @@ def test_texts_of_gradients_of_while_loops(n):
     exec(text, space)
     assert np.isclose(space["f"](0.2, n), ad.grad(f)(0.2, n))
     assert "live" not in text
+
+
+@pytest.mark.parametrize("mode", ["reverse", "forward"])
+def test_masks_move_with_the_elements_of_an_array(mode):
+    def f(x):
+        y = anp.zeros(100)
+        y[0] = x
+        for i in range(1, 100):
+            y[i] = y[i - 1] + 0.1 * np.cos(y[i - 1])
+        return y[-1]
+
+    text = written(ad.grad(f), 0.3) if mode == "reverse" else ad.graph(f, source=True)(0.3).derivative("x").python()
+    space = {}
+    exec(text, space)
+    assert np.isclose(space["f" if mode == "reverse" else "derivative_f"](0.3), ad.grad(f)(0.3), rtol=1e-12)
+    assert "live" not in text
+    assert "np.where(" not in text.partition("\ndef f")[2].partition("\ndef derivative_f")[2]
+
+
+def test_a_mask_of_elements_stays_beside_a_factor_that_may_be_infinite():
+    def f(x):
+        y = anp.zeros(20)
+        y[0] = x
+        for i in range(1, 20):
+            y[i] = y[i - 1] + np.sqrt(y[i - 1])
+        return y[5] + y[-1]
+
+    space = {}
+    exec(written(ad.grad(f), 0.3), space)
+    assert np.isclose(space["f"](0.3), ad.grad(f)(0.3), rtol=1e-12)

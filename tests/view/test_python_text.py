@@ -28,6 +28,28 @@ def test_arrays(value):
     np.testing.assert_array_equal(found, value)
 
 
+ONE = np.zeros(200)
+ONE[3] = -2.5
+
+
+@pytest.mark.parametrize(
+    ("value", "beginning"),
+    [(np.zeros(1000), "np.zeros("), (np.full((30, 40), -0.0), "np.full("), (np.ones(70, np.float32), "np.full("),
+     (ONE, "np.where("), (ONE.reshape(20, 10), "np.where("), (ONE != 0, "np.where("), (ONE[3:], "np.where("),
+     (ONE + 1j, "np.where("),
+     (np.arange(100), "(0 + 1"), (np.arange(300, 100, -2, dtype=np.int32).reshape(10, 10), "(300 + (-2)"),
+     (np.arange(100) * 0.5 - 7.0, "(-7.0) + 0.5"), (np.full(80, np.nan), "np.full("), (np.sin(np.arange(99.0)), "np.frombuffer("),
+     (-np.arange(100.0), "(-0.0) + (-1.0)"), (np.arange(100) * -0.0, "np.full("),
+     (np.zeros(9), "np.zeros("), (np.asfortranarray(ONE.reshape(20, 10)).T, "np.where(")],
+)  # fmt: skip
+def test_long_arrays_by_their_rule(value, beginning):
+    text = array(value)
+    assert text.lstrip("(").startswith(beginning.lstrip("("))
+    found = eval(text, SCOPE)
+    assert (found.dtype, found.shape) == (value.dtype, value.shape)
+    assert found.tobytes() == value.tobytes()
+
+
 @pytest.mark.parametrize("value", [(0,), (1, 2), None, "C", -1, (), True])
 def test_parameters(value):
     assert eval(parameter(value), SCOPE) == value

@@ -69,6 +69,8 @@ class _Number(type):
         return real in other.__mro__ if real is not None else super().__subclasscheck__(other)
 
     def __eq__(cls, other: object) -> bool:
+        if not isinstance(other, type):
+            return NotImplemented  # a dtype compares itself with a class
         return unreplaced(cls) is unreplaced(other)
 
     def __hash__(cls) -> int:

@@ -25,8 +25,17 @@ REPLACED = frozenset({"numpy", "scipy", "math", "cmath", "random", "statistics",
 PARTS = (
     "numpy.polynomial",
     *("scipy.integrate._ivp", "scipy.integrate._quadrature", "scipy.integrate._quad_vec", "scipy.integrate._quadpack_py"),
-    *("scipy._lib._array_api", "scipy._lib._array_api_override", "scipy._lib._array_api_compat_vendor"),
+    *("scipy._lib._array_api", "scipy._lib._array_api_override", "scipy._lib._array_api_compat_vendor", "scipy._lib._util"),
     *("scipy._lib.array_api_compat", "scipy._external._array_api_compat_vendor", "scipy._external.array_api_compat"),
+    *("scipy._lib.array_api_extra", "scipy._external.array_api_extra"),
+    *("scipy.stats._stats_py", "scipy.stats._axis_nan_policy", "scipy.stats._morestats", "scipy.stats._stats_mstats_common"),
+    *("scipy.spatial.transform._rotation", "scipy.spatial.transform._rotation_xp", "scipy.spatial.transform._rotation_spline"),
+    *("scipy.spatial.transform._rigid_transform", "scipy.spatial.transform._rigid_transform_xp"),
+    *("scipy.ndimage._filters", "scipy.ndimage._interpolation", "scipy.ndimage._ni_support"),
+    *("scipy.signal._signaltools", "scipy.signal._arraytools", "scipy.signal._savitzky_golay", "scipy.signal._spectral_py"),
+    *("scipy.signal._filter_design", "scipy.signal._lti_conversion", "scipy.signal._waveforms", "scipy.signal._polyutils"),
+    *("scipy.signal._short_time_fft", "scipy.signal._czt"),
+    *("scipy.stats._variation", "scipy.stats._entropy", "scipy.stats._correlation", "scipy.stats._quantile"),
 )
 _NUMERICAL = frozenset({"numpy", "scipy", "math", "cmath", "autograd"})  # a package that imports one of these computes
 #: Packages that plot, store, test or compute by other means: a copy of them would be slow to load, and of no use.

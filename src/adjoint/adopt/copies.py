@@ -34,7 +34,7 @@ from . import library, mathematics, numba
 from .builtin import SCALARS, builtins_with
 from .choice import Choice, find_spec, has_source, holds_part, is_part
 from .native import QuickFace, as_module
-from .spatial import spatial_face
+from .spatial import backends_by_value, spatial_face
 from .symbolic import SymPy
 
 _PREFIX = f"{COPIES}."
@@ -212,7 +212,7 @@ class _SciPy(_Library):
         part = name.rpartition(".")[2]
         if part in importlib.import_module(f"{OWN}.scipy")._MODULES:
             return as_module(QuickFace(importlib.import_module(f"{OWN}.{name}"), {}, importlib.import_module(name)))
-        return spatial_face() if part == "spatial" else super()._found(name)
+        return spatial_face(vars(self)["_world"].load) if part == "spatial" else super()._found(name)
 
 
 def _scipy_face(world: World) -> Any:
@@ -251,6 +251,30 @@ def _run(code: types.CodeType, names: dict[str, Any]) -> None:
     exec(code, names)
 
 
+def _matrix_equations(names: dict[str, Any]) -> dict[str, Any]:
+    """Functions of array_api_compat that call compiled code of NumPy's by themselves."""
+
+    def either(original: Callable[..., Any], ours: Callable[..., Any]) -> Callable[..., Any]:
+        is_traced = lambda x: isinstance(x, Traced)
+        return functools.wraps(original)(lambda *args: (ours if any(map(is_traced, args)) else original)(*args))
+
+    def eig(x: Any) -> Any:
+        values, vectors = anp.linalg.eig(x)
+        return names["EigResult"](values + 0j, vectors + 0j)  # complex, as the standard has it
+
+    found = {"solve": either(names["solve"], anp.linalg.solve)}
+    return found | ({"eig": either(names["eig"], eig)} if "EigResult" in names else {})
+
+
+#: Names that are replaced in a copy once it has run, given its names: rules for what compiled code does there. Of a module by its
+#: name, wherever it is vendored.
+AMENDED: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "array_api_compat.numpy.linalg": _matrix_equations,
+    "scipy.spatial.transform._rotation": backends_by_value,
+    "scipy.spatial.transform._rigid_transform": backends_by_value,
+}
+
+
 class Loader(importlib.abc.Loader):
     """Runs the code of a module as a copy. What else is asked of it, the loader of the original answers, by its name."""
 
@@ -265,6 +289,9 @@ class Loader(importlib.abc.Loader):
         code = self.original.loader.get_code(self.original.name)  # type: ignore[union-attr]
         try:
             contextvars.copy_context().run(_run, code, vars(module))
+            for ending, amend in AMENDED.items():
+                if f".{self.original.name}".endswith(f".{ending}"):
+                    vars(module).update(amend(vars(module)))
         except Exception as error:
             error.add_note(
                 f"This is a second copy of {self.original.name}, made by ad.adopt. If the module cannot be loaded twice, leave "

@@ -1,4 +1,4 @@
-"""`scipy.spatial` of adopted modules: neighbour searches on traced points, and distances between them.
+"""`scipy.spatial` of adopted modules: neighbour searches on traced points, distances between them, and rotations.
 
 The neighbours of a point are constant in its position, except where they change. Distances are computed again from the points
 that were found, and have a derivative.
@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from .. import numpy as anp
-from ..core.bind import Traced
+from ..core.bind import Traced, unwrap_fresh
 from ..core.errors import UnsupportedError
 from ..numpy.table import holds_traced
 from .builtin import is_batched
+from .choice import is_part
 from .face import Constant
 
 
@@ -149,7 +150,52 @@ def _pair(name: str) -> Callable[..., Any]:
     return lambda u, v, *p, **options: _METRICS[name](anp.asarray(u), anp.asarray(v), *p, **options)
 
 
-def spatial_face() -> Any:
+# -- rotations ------------------------------------------------------------------------------------------------------------
+
+
+class _Backends:
+    """The compiled functions of rotations for plain numbers, those in Python for traced values."""
+
+    def __init__(self, compiled: Any, written: Any) -> None:
+        self.compiled, self.written = compiled, written
+
+    def __getattr__(self, name: str) -> Any:
+        compiled, written = getattr(self.compiled, name, None), getattr(self.written, name)
+
+        def call(*args: Any, **options: Any) -> Any:
+            args, options = tuple(map(unwrap_fresh, args)), {key: unwrap_fresh(x) for key, x in options.items()}
+            has_traced = any(map(holds_traced, args)) or any(map(holds_traced, options.values()))
+            return (written if has_traced or compiled is None else compiled)(*args, **options)
+
+        return call
+
+
+def backends_by_value(names: dict[str, Any]) -> dict[str, Any]:
+    """`Rotation` selects its functions by the kind of its arrays: in a copy, each call does by the values that it gets."""
+    both = _Backends(names["cython_backend"], names["xp_backend"])
+    return {"select_backend": lambda xp, cython_compatible: both if cython_compatible else names["xp_backend"]}
+
+
+class _Transform(Constant):
+    """`scipy.spatial.transform`, whose classes are those of copies, made on first use."""
+
+    def __getattr__(self, name: str) -> Any:
+        load, original = vars(self)["_load"], vars(self)["_original"]
+        if is_part(f"{self.__name__}.{name}"):
+            found = load(f"{self.__name__}.{name}")
+        else:
+            found = getattr(original, name)
+            if isinstance(found, type) and is_part(found.__module__):
+                found = getattr(load(found.__module__), name)
+        vars(self)[name] = found
+        return found
+
+
+# -- the module -----------------------------------------------------------------------------------------------------------
+
+
+def spatial_face(load: Callable[[str], Any]) -> Any:
+    """`scipy.spatial`; `load` gives the copies of its parts."""
     spatial, distance = importlib.import_module("scipy.spatial"), importlib.import_module("scipy.spatial.distance")
     ours: dict[str, Callable[..., Any]] = {
         "cdist": _cdist,
@@ -159,4 +205,5 @@ def spatial_face() -> Any:
     }
     made = {cls.__name__: _Trees(cls.__name__, (), {"original": cls}) for cls in _trees()}
     distances = Constant(distance, {name: _on_traced(getattr(distance, name), f) for name, f in ours.items()})
-    return Constant(spatial, {**made, "distance": distances})
+    transform = _Transform(importlib.import_module("scipy.spatial.transform"), {"_load": load})
+    return Constant(spatial, {**made, "distance": distances, "transform": transform})

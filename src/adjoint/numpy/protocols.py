@@ -23,6 +23,7 @@ from .caller import advice
 from .concrete import primals
 from .conversion import CONVERSIONS
 from .create import same_or_copy
+from .flags import Flags
 from .keys import equal, equal_as_key, hash_
 from .layout import copied, in_order
 from .mutate import Flat, partition_in_place, sort_in_place
@@ -90,7 +91,7 @@ def _contains(self: Traced, item: Any) -> bool:
 
 #: Attributes of NumPy arrays that a traced value, which has no memory, cannot have.
 _OF_MEMORY = (
-    *("base", "byteswap", "ctypes", "data", "dump", "dumps", "flags", "getfield", "resize", "setfield", "setflags", "strides"),
+    *("base", "byteswap", "ctypes", "data", "dump", "dumps", "getfield", "resize", "setfield", "setflags", "strides"),
     *("tobytes", "tofile"),
 )
 
@@ -233,7 +234,7 @@ def _reshape(self: Traced, *shape: Any, order: str = "C", copy: bool | None = No
 
 
 def _transpose(self: Traced, *axes: Any) -> Any:
-    return FUNCTIONS[np.transpose](self, (axes[0] if len(axes) == 1 else axes) or None)
+    return FUNCTIONS[np.transpose](self, (axes[0] if len(axes) == 1 else axes or None))
 
 
 def _astype(self: Traced, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True) -> Any:
@@ -332,6 +333,7 @@ def install() -> None:
     properties: dict[str, Callable[[Any], Any]] = {
         "real": lambda self: FUNCTIONS[np.real](self),
         "imag": lambda self: FUNCTIONS[np.imag](self),
+        "flags": Flags,
         **{name: _missing(name) for name in _OF_MEMORY},
     }
     setters: dict[str, Callable[[Any, Any], None]] = {"real": _set_real, "imag": _set_imag}

@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -166,13 +167,12 @@ class vectorize(np.vectorize):  # noqa: N801 - NumPy's name
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not any(map(holds_traced, (*args, *kwargs.values()))):
             return super().__call__(*args, **kwargs)
-        if self.signature is not None:
-            raise UnsupportedError("np.vectorize with a signature is not supported on traced values; use ad.vmap")
         excluded = self.excluded or set()
-        looped: dict[Any, Any] = {i: lift(a) for i, a in enumerate(args) if i not in excluded}
-        looped |= {name: lift(a) for name, a in kwargs.items() if name not in excluded}
-        shape = np.broadcast_shapes(*map(shape_of, looped.values()))
-        wide = {key: shapes.broadcast_to(value, shape=shape) for key, value in looped.items()}
+        looped: dict[Any, Any] = {i: _element_wise(a) for i, a in enumerate(args) if i not in excluded}
+        looped |= {name: _element_wise(a) for name, a in kwargs.items() if name not in excluded}
+        cores = dict(zip(looped, self._core_counts([shape_of(x) for x in looped.values()]), strict=True))
+        shape = np.broadcast_shapes(*[shape_of(x)[: len(shape_of(x)) - cores[key]] for key, x in looped.items()])
+        wide = {key: _spread(x, shape, cores[key]) for key, x in looped.items()}
         results = []
         for place in np.ndindex(shape):
             at = {key: value[place] for key, value in wide.items()}
@@ -185,10 +185,41 @@ class vectorize(np.vectorize):  # noqa: N801 - NumPy's name
             return tuple(self._gather(list(column), shape, i) for i, column in enumerate(zip(*results, strict=True)))
         return self._gather(results, shape, 0)
 
+    def _core_counts(self, given: Sequence[tuple[int, ...]]) -> list[int]:
+        """How many axes of each argument the function takes by its signature; without one it takes elements."""
+        if self.signature is None:
+            return [0] * len(given)
+        inputs = [re.findall(r"\w+", axes) for axes in re.findall(r"\(([^()]*)\)", self.signature.partition("->")[0])]
+        if len(inputs) != len(given):
+            raise TypeError(f"wrong number of positional arguments: expected {len(inputs)!r}, got {len(given)!r}")
+        sizes: dict[str, int] = {}
+        for names, shape in zip(inputs, given, strict=True):
+            if len(shape) < len(names):
+                raise ValueError(f"an argument of {len(shape)} dimensions does not have all core dimensions {tuple(names)!r}")
+            for name, size in zip(names, shape[len(shape) - len(names) :], strict=True):
+                if sizes.setdefault(name, size) != size:
+                    raise ValueError(f"inconsistent size for core dimension {name!r}: {size!r} vs {sizes[name]!r}")
+        return [len(names) for names in inputs]
+
     def _gather(self, results: list[Any], shape: Any, i: int) -> Any:
-        y = reshape(stack([lift(r) for r in results]), shape)
+        y = stack([lift(r) for r in results])
+        y = reshape(y, (*shape, *shape_of(y)[1:]))
         wanted = np.dtype(self.otypes[i]) if self.otypes else dtype_of(y)
         return y if wanted == dtype_of(y) else astype(y, wanted)
+
+
+def _element_wise(a: Any) -> Any:
+    """An argument of `vectorize`: numbers, or an array of Python's objects (None, text)."""
+    if holds_traced(a):
+        return lift(a)
+    made = np.asarray(a)
+    return made if made.dtype.kind in "OUSMm" else lift(a)
+
+
+def _spread(x: Any, shape: tuple[int, ...], core: int) -> Any:
+    own = shape_of(x)
+    wanted = (*shape, *own[len(own) - core :])
+    return np.broadcast_to(x, wanted) if isinstance(x, np.ndarray) else shapes.broadcast_to(x, shape=wanted)
 
 
 # -- joining by index, and looping --------------------------------------------------------------------------------

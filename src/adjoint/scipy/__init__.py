@@ -1,7 +1,7 @@
 """SciPy, differentiable: `from adjoint.scipy import special, stats, linalg, integrate`.
 
 Each module is SciPy's module of the same name, with some functions replaced by ones that take traced values; the rest is SciPy's.
-A module is loaded on first access. Other modules of SciPy can be accessed here too (`adjoint.scipy.ndimage`); they are not
+A module is loaded on first access. Other modules of SciPy can be accessed here too (`adjoint.scipy.cluster`); they are not
 listed, since they are SciPy's and cannot be imported under this name.
 
 >>> import adjoint as ad
@@ -17,7 +17,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-_MODULES = ("fft", "integrate", "interpolate", "linalg", "optimize", "special", "stats")
+_MODULES = ("fft", "integrate", "interpolate", "linalg", "ndimage", "optimize", "signal", "special", "stats")
 
 
 def __getattr__(name: str) -> Any:

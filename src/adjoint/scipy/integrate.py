@@ -6,8 +6,9 @@
 
 What SciPy writes in Python (`solve_ivp` with its methods in Python, rules for samples, `quad_vec`) runs as an adopted copy. The
 value of `quad` is QUADPACK's; its derivatives are those of a sum over nodes, which are refined until it has that value. A
-compiled program checks that it has, and calls QUADPACK again for other numbers (`host.py`). Step sizes and intervals count as
-constants. The rest of the module is SciPy's.
+compiled program checks that it has, and calls QUADPACK again for other numbers (`host.py`). The value of `odeint` is LSODA's; its
+derivatives are those of a solution by explicit steps. Step sizes and intervals count as constants. The rest of the module is
+SciPy's.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import scipy.integrate as _scipy
 
 from .. import numpy as anp
@@ -182,6 +184,58 @@ def _refined(f: Callable[[Any], Any], line: Line, tolerance: float) -> Any:
     return total
 
 
+# -- odeint -------------------------------------------------------------------------------------------------------
+
+_SLOPES = {"method": "DOP853", "rtol": 1e-10, "atol": 1e-12}  # the steps that derivatives are taken through
+_WHAT_STEPS = "the steps of"
+_OF_ODEINT = "Dfun col_deriv full_output ml mu rtol atol tcrit h0 hmax hmin ixpr mxstep mxhnil mxordn mxords printmessg tfirst"
+_APART = 1e-3  # relative distance at which two solutions of one problem are not the same
+
+
+def _solution(slope: Callable[[Any, Any], Any], y0: Any, times: Any) -> Any:
+    return _copy("_ivp").solve_ivp(slope, (times[0], times[-1]), y0, t_eval=times, **_SLOPES).y
+
+
+def _by_intervals(slope: Callable[[Any, Any], Any], y0: Any, t: Any) -> Any:
+    """The solution at times that are traced: of each interval, as a problem from 0 to 1."""
+    found = [y0]
+    for i in range(len(t) - 1):
+        begin, length = t[i], t[i + 1] - t[i]
+        scaled = lambda s, y, begin=begin, length=length: length * anp.asarray(slope(begin + s * length, y))
+        found.append(_solution(scaled, found[-1], np.array([0.0, 1.0]))[:, -1])
+    return anp.stack(found)
+
+
+def odeint(func: Any, y0: Any, t: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
+    """`scipy.integrate.odeint`, of a function that computes with traced values, or of traced times and initial values.
+
+    The value is that of LSODA. Its derivatives are those of a solution by explicit steps of order 8.
+    """
+    options |= dict(zip(_OF_ODEINT.split(), rest, strict=False))
+    args = args if isinstance(args, tuple) else (args,)
+    is_first = options.pop("tfirst", False)
+    slope = (lambda t, y: func(t, y, *args)) if is_first else (lambda t, y: func(y, t, *args))
+    y0, t = anp.atleast_1d(plain(y0)), plain(t)
+    noted = Noted(lambda t, y: anp.asarray(slope(t, y)), _WHAT_STEPS)
+    numbers = number(y0, _WHAT_STEPS), number(t, _WHAT_STEPS)
+    jacobian: Any = options.pop("Dfun", None)
+    if jacobian is not None:
+        by_t = (lambda t, y: jacobian(t, y, *args)) if is_first else (lambda t, y: jacobian(y, t, *args))
+        options["Dfun"] = Noted(by_t, _WHAT_STEPS)
+    found = _scipy.odeint(noted, *numbers, tfirst=True, **options)
+    value = found[0] if isinstance(found, tuple) else found
+    if not (noted.traced or is_traced(y0) or is_traced(t)):
+        return found
+    y = _by_intervals(slope, y0, t) if is_traced(t) else _solution(slope, y0, numbers[1]).T
+    apart = np.max(np.abs(number(y, _WHAT_STEPS) - value)) / max(np.max(np.abs(value)), 1e-300)
+    if not apart <= _APART:
+        raise UnsupportedError(
+            f"odeint cannot differentiate this problem: two methods differ by {apart:.1e} of the solution; use solve_ivp with BDF"
+        )
+    result = with_value(y, value)
+    return (result, *found[1:]) if isinstance(found, tuple) else result
+
+
 # -- copies of what SciPy writes in Python ------------------------------------------------------------------------
 
 _OF_SAMPLES = frozenset(["trapezoid", "simpson", "romb", "cumulative_trapezoid", "cumulative_simpson"])
@@ -191,9 +245,9 @@ _COPIED = {
     **dict.fromkeys(["dblquad", "tplquad", "nquad"], "_quadpack_py"),
     "quad_vec": "_quad_vec",
 }
-_COMPILED = "its steps are taken by compiled code; use solve_ivp with another method"
+_COMPILED = "its steps are taken by compiled code; use odeint, or solve_ivp with another method"
 _REASONS = {
-    **dict.fromkeys(["odeint", "ode", "complex_ode", "LSODA"], _COMPILED),
+    **dict.fromkeys(["ode", "complex_ode", "LSODA"], _COMPILED),
     "solve_bvp": "there is no rule for it; write the collocation equations and solve them with scipy.optimize.root",
 }
 

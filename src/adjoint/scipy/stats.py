@@ -3,7 +3,8 @@
     from adjoint.scipy import stats
     ad.grad(lambda mu, sigma: stats.norm.logpdf(data, mu, sigma).sum(), argnums=(0, 1))(0.0, 1.0)
 
-Distributions that are not listed here are SciPy's own and take plain numbers.
+Statistics of samples (`skew`, `pearsonr`, `ttest_ind`) run as adopted copies of SciPy's code. Distributions that are not listed
+here are SciPy's own and take plain numbers.
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ from ..ops.elementwise import (
 )
 from ..ops.gamma import betaln, gammaln
 from ..ops.special import erf, log_expit, log_ndtr, logit, ndtr, ndtri, xlog1py, xlogy
+from .copied import of_module
 from .family import Counts, Family, count
 from .multivariate import Dirichlet, MultivariateNormal
 
@@ -394,13 +396,16 @@ multivariate_normal = MultivariateNormal()
 dirichlet = Dirichlet()
 
 
-def __getattr__(name: str) -> Any:
+def _scipy() -> Any:
     import scipy.stats
 
-    return getattr(scipy.stats, name)
+    return scipy.stats
+
+
+def __getattr__(name: str) -> Any:
+    globals()[name] = found = of_module(_scipy(), name)
+    return found
 
 
 def __dir__() -> list[str]:
-    import scipy.stats
-
-    return dir(scipy.stats)
+    return dir(_scipy())

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from ..core.op import Op
+from ..core.op import Linear, Multilinear, Op
 from ..core.types import Type
 from ..ir.graph import Equation, Graph, Literal, Operand
 from ..ops import control
@@ -145,12 +145,15 @@ class Masks:
         """Whether x is zero wherever the mask is False, if all values that are known to be finite are."""
         if isinstance(mask, Literal) and np.all(mask.value):
             return True
+        if isinstance(x, Literal) and isinstance(mask, Literal):
+            return not np.any(np.where(mask.value, 0, x.value))
         if isinstance(x, Literal) or isinstance(mask, Literal):
             return _is_zero(x)
         key = x, mask
         if key not in self.known:
             fits = _spreads(self.types[mask].shape, self.types[x].shape)
-            self.known[key] = fits and (key[::-1] in self.pairs or self._by_mask(x, mask) or self._by_value(x, mask))
+            rules = (self._by_mask, self._by_value, self._by_moves)
+            self.known[key] = fits and (key[::-1] in self.pairs or any(rule(x, mask) for rule in rules))
         return self.known[key]
 
     def _by_mask(self, x: int, mask: int) -> bool:
@@ -178,6 +181,19 @@ class Masks:
             a, b = e.inputs
             return any(self.is_zero(p, mask) and is_tame(q, self.tame) for p, q in ((a, b), (b, a)))
         return e.op in (add, sub, neg) and all(self.is_zero(o, mask) for o in e.inputs)
+
+    def _by_moves(self, x: int, mask: int) -> bool:
+        """Whether an op moves the elements of a value and of its mask to the same places: an index, a write, a transpose."""
+        e, of = self.made.get(x), self.made.get(mask)
+        if e is None or of is None or e.op is not of.op or not isinstance(e.op, Linear) or isinstance(e.op, Multilinear):
+            return False
+        if not e.op.terms or e.params != of.params or len(e.inputs) != len(of.inputs):
+            return False
+        pairs = zip(e.inputs, of.inputs, strict=True)
+        return all(p == q or (self._shape(p) == self._shape(q) and self.is_zero(p, q)) for p, q in pairs)
+
+    def _shape(self, o: Operand) -> tuple[int, ...]:
+        return o.type.shape if isinstance(o, Literal) else self.types[o].shape
 
     def _by_branches(self, e: Equation, x: int, mask: int) -> bool:
         places = e.outputs.index(x), e.outputs.index(mask)

@@ -23,6 +23,7 @@ from ..ops.elementwise import truncate
 from .notation import PYTHON, Text, python_name
 
 _READABLE = 64  # elements; a longer constant is written as bytes
+_NAMED = frozenset(["bool", "int8", "int16", "int32", "int64", "float32", "float64", "complex64", "complex128"])
 _FEW = 4  # equal elements of an array that are still listed
 
 
@@ -55,16 +56,40 @@ def array(value: Any) -> str:
     name, shape = value.dtype.name, value.shape
     if not shape and name in ("float64", "float32", "int64", "complex128", "bool"):
         return f"np.{name}({number(value.item())})".replace("np.bool(", "np.bool_(")
+    if brief := _by_rule(value, name):
+        return brief
     if value.size > _READABLE or name.startswith(("longdouble", "clongdouble", "float128", "complex256")):
         raw = value.astype(value.dtype.newbyteorder("<")).tobytes().hex()
         return f'np.frombuffer(bytes.fromhex("{raw}"), "{value.dtype.newbyteorder("<").str}").reshape({shape})'
-    if value.size > _FEW and len({x.tobytes() for x in value.ravel()}) == 1:
-        return f'np.full({shape}, {number(value.flat[0].item())}, "{name}")'
     numbers = ", ".join(
         number(x).removeprefix("(").removesuffix(")") if not isinstance(x, complex) else number(x) for x in value.ravel().tolist()
     )
     flat = f'np.array([{numbers}], "{name}")'
     return flat if len(shape) == 1 else f"{flat}.reshape({shape})"
+
+
+def _by_rule(value: Any, name: str) -> str:
+    """An array whose elements are equal, or equal but for one, or count up; '' if it is none of these."""
+    size, shape = value.size, value.shape
+    if size <= _FEW or name not in _NAMED:
+        return ""
+    flat = np.ascontiguousarray(value).reshape(-1)
+    rows = flat.view(np.uint8).reshape(size, -1)
+    usual = rows[0] if np.array_equal(rows[0], rows[1]) else rows[2]
+    others = np.flatnonzero((rows != usual).any(1))
+    if not len(others):
+        fill = number(flat[0].item())
+        return f'np.zeros({shape}, "{name}")' if not rows.any() else f'np.full({shape}, {fill}, "{name}")'
+    text = ""
+    if len(others) == 1 and size > _READABLE:
+        place = int(others[0])
+        one, usual_text = (number(flat[k].item()) for k in (place, 0 if place else 1))
+        text = f'np.where(np.arange({size}) == {place}, {one}, {usual_text}).astype("{name}")'
+    elif size > _READABLE and flat.dtype.kind in "if":
+        first, step = flat[0].item(), (flat[1] - flat[0]).item()
+        if (first + step * np.arange(size)).astype(flat.dtype).tobytes() == flat.tobytes():
+            text = f'({number(first)} + {number(step)} * np.arange({size})).astype("{name}")'
+    return text if not text or len(shape) == 1 else f"{text}.reshape({shape})"
 
 
 def parameter(value: Any) -> str:
