@@ -28,7 +28,8 @@ from ..compiler.lower.step import Lapack, Lowered, Product, Step
 from ..compiler.runtime import signals
 from ..core.errors import ArgumentError, boundary
 from . import routines
-from .c_source import check_names, header
+from .c_names import check_names
+from .c_source import header
 from .llvm_routines import LlvmRoutines
 from .lowering import lower
 from .program import Part, parts

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..core.errors import ArgumentError, boundary
-from .javascript_module import ARRAYS, KEYWORDS, declaration, names_of, quoted
+from .javascript_module import ARRAYS, declaration, names_of, quoted
 from .object_file import compiled, program
 from .program import Part, parts
 from .steps import ERRORS
@@ -30,6 +30,7 @@ _PAGE = 1 << 16
 _STACK = 1 << 16  # bytes, besides arrays on the stack
 _LINE = 64
 _TYPED = {**ARRAYS, "int64": "BigInt64Array"}  # a number of 64 bits, in memory
+_MEMBERS = ("memory", "arrays", "then")  # of what load() gives; `await` calls a member "then"
 _ARRAY = re.compile(r"alloca \[(\d+) x i8\]")
 _ON_STACK = re.compile(r"alloca ")
 
@@ -79,7 +80,7 @@ def wasm(
 def write(made: Sequence[Part], file: str, simd: bool = False, embed: bool = False) -> WasmModule:
     """The files of some parts; `file` is the name of the module."""
     for part in made:
-        if part.name in KEYWORDS or part.name in ("load", "memory", "arrays"):
+        if part.name in _MEMBERS:
             raise ArgumentError(f"export.wasm cannot name a function {part.name!r}, which the loader uses; give another name=")
     text, arena = program(made, "export.wasm")
     stack = _STACK + sum(map(int, _ARRAY.findall(text))) + _LINE * len(_ON_STACK.findall(text))
@@ -87,7 +88,7 @@ def write(made: Sequence[Part], file: str, simd: bool = False, embed: bool = Fal
     machine_code = compiled("\n".join([text, *own]), _TRIPLE, features="+simd128" if simd else "")
     code, data = linked(machine_code, [part.name for part in made])
     top = _aligned(data + stack)
-    return WasmModule(code, _loader(made, code, file, top, arena, embed), _declarations(made))
+    return WasmModule(code, _loader(made, code, file, top, arena, embed), declarations(made))
 
 
 def _linkable(text: str) -> str:
@@ -322,21 +323,22 @@ def _loader(made: Sequence[Part], code: bytes, file: str, top: int, arena: int, 
         if embed
         else f'new URL("./{file}", import.meta.url)'
     )
-    names = ", ".join([*(part.name for part in made), "memory", "arrays"])
     errors = ", ".join(f'{status}: "{text}"' for status, text in ERRORS.items())
     return _LOADER.format(
         source=source,
         pages=-(-most // _PAGE),
         top=top,
         arrays="\n".join(views),
-        functions="\n\n".join(functions),
-        names=names,
+        functions="\n".join(functions),
         errors=errors,
     )
 
 
 def _function(part: Part, base: int, work: int) -> tuple[str, list[str], int]:
-    """A function of the loader, its arrays in memory, and their end. Arguments and results are copied, unless they are these."""
+    """A function of the loader, its arrays in memory, and their end. Arguments and results are copied, unless they are these.
+
+    `$x` is the array of `x` in memory. No name of an argument has a dollar sign, or begins with an underscore and a letter.
+    """
     given, made = names_of(part)
     before, inside, call, results, after, views, at = [], [], [], [], [], [], base
     for name, t in zip(given, part.given, strict=True):
@@ -344,48 +346,49 @@ def _function(part: Part, base: int, work: int) -> tuple[str, list[str], int]:
             call.append(f"BigInt({name})" if t.dtype.name in ("int64", "uint64") else name)
             continue
         kind, size = _TYPED[t.dtype.name], t.size
-        before.append(f"const {name}_at = arrays.{part.name}.{name};")
-        views.append(f"{name}: new {kind}(memory.buffer, {at}, {size})")
+        before.append(f"const ${name} = _arrays.{part.name}.{name};")
+        views.append(f"{name}: new {kind}(_memory.buffer, {at}, {size})")
         inside.append(f"check({name}, {kind}, {size}, {quoted(f'{part.name}: {name}')});")
-        inside.append(f"if ({name} !== {name}_at) {name}_at.set({name});")
+        inside.append(f"if ({name} !== ${name}) ${name}.set({name});")
         call.append(str(at))
         at += _aligned(max(1, size) * t.dtype.itemsize)
     several = len(made) > 1
     arrays = False
     for name, t in zip(made, part.made, strict=True):
         kind, size = _TYPED[t.dtype.name], t.size
-        view = f"new {kind}(memory.buffer, {at}, {size})"
-        before.append(f"const {name}_at = {f'arrays.{part.name}.{name}' if t.shape else view};")
+        view = f"new {kind}(_memory.buffer, {at}, {size})"
+        before.append(f"const ${name} = {f'_arrays.{part.name}.{name}' if t.shape else view};")
         views += [f"{name}: {view}"] * bool(t.shape)
         call.append(str(at))
         at += _aligned(max(1, size) * t.dtype.itemsize)
         if not t.shape:
-            read = f"{name}_at[0]"
+            read = f"${name}[0]"
             results.append({"int64": f"Number({read})", "bool": f"{read} !== 0"}.get(t.dtype.name, read))
             continue
         arrays = True
         source = f"out?.{name}" if several else "out"
         inside.append(f"const {name} = {source} ?? new {kind}({size});")
         inside.append(f"check({name}, {kind}, {size}, {quoted(f'{part.name}: {source.replace(chr(63), str())}')});")
-        after.append(f"if ({name} !== {name}_at) {name}.set({name}_at);")
+        after.append(f"if ({name} !== ${name}) {name}.set(${name});")
         results.append(name)
     pairs = [name if name == value else f"{name}: {value}" for name, value in zip(made, results, strict=True)]
     answer = f"{{ {', '.join(pairs)} }}" if several else results[0]
     parameters = ", ".join([*given, *["out"] * arrays])
     lines = [
         *inside,
-        f"const status = exported.{part.name}({', '.join([*call, str(work)])});",
-        f"if (status !== 0) fail({quoted(part.name)}, status);",
+        f"const _status = _exported.{part.name}({', '.join([*call, str(work)])});",
+        f"if (_status !== 0) fail({quoted(part.name)}, _status);",
         *after,
         f"return {answer};",
     ]
-    body = "\n".join(f"      {line}" for line in lines)
+    body = "\n".join(f"        {line}" for line in lines)
     # A block of its own for the views of the arrays in memory.
-    setup = "\n".join(f"    {line}" for line in before)
-    return f"  const {part.name} = (() => {{\n{setup}\n    return ({parameters}) => {{\n{body}\n    }};\n  }})();", views, at
+    setup = "\n".join(f"      {line}" for line in before)
+    return f"    {part.name}: (() => {{\n{setup}\n      return ({parameters}) => {{\n{body}\n      }};\n    }})(),", views, at
 
 
-def _declarations(made: Sequence[Part]) -> str:
+def declarations(made: Sequence[Part]) -> str:
+    """The loader in TypeScript."""
     methods = [declaration(part, _TYPED).replace("export function ", "  ").replace("/**", "  /**") for part in made]
     views = []
     for part in made:
@@ -427,17 +430,17 @@ async function bytes_of(source) {{
 }}
 
 export async function load(source = {source}) {{
-  const memory = new WebAssembly.Memory({{ initial: {pages} }});
+  const _memory = new WebAssembly.Memory({{ initial: {pages} }});
   const __stack_pointer = new WebAssembly.Global({{ value: "i32", mutable: true }}, {top});
-  const env = {{ __linear_memory: memory, __stack_pointer }};
-  const {{ instance }} = await WebAssembly.instantiate(await bytes_of(source), {{ env }});
-  const exported = instance.exports;
-  const arrays = {{
+  const env = {{ __linear_memory: _memory, __stack_pointer }};
+  const _exported = (await WebAssembly.instantiate(await bytes_of(source), {{ env }})).instance.exports;
+  const _arrays = {{
 {arrays}
   }};
-
+  return {{
 {functions}
-
-  return {{ {names} }};
+    memory: _memory,
+    arrays: _arrays,
+  }};
 }}
 """
