@@ -24,8 +24,10 @@ from .javascript_module import ARRAYS, declaration, names_of, quoted
 from .object_file import compiled, program
 from .program import Part, parts
 from .steps import ERRORS
+from .wasm_vectors import is_only_fused
 
 _TRIPLE = "wasm32-unknown-unknown"
+_SIMD, _RELAXED = "+simd128", "+simd128,+relaxed-simd"
 _PAGE = 1 << 16
 _STACK = 1 << 16  # bytes, besides arrays on the stack
 _LINE = 64
@@ -49,6 +51,7 @@ def wasm(
     *args: Any,
     path: str | os.PathLike[str] | None = None,
     simd: bool = False,
+    relaxed: bool = False,
     embed: bool = False,
     derivatives: str | Iterable[str] = (),
     argnums: Any = 0,
@@ -58,7 +61,8 @@ def wasm(
     """A function, and the derivatives asked for, as WebAssembly. With `path` ("energy.wasm"), it, its loader "energy.js" and
     "energy.d.ts" are written.
 
-    `simd` uses vectors of 128 bits. `embed` puts the code into the loader, which then needs no other file.
+    `simd` uses vectors of 128 bits; `relaxed` those of "relaxed SIMD", which fuse multiplications and additions on processors
+    that can: faster, and rounded as the processor does. `embed` puts the code into the loader, which then needs no other file.
 
     >>> from adjoint import export
     >>> made = export.wasm(lambda x: x * x, 2.0, name="square")
@@ -69,7 +73,7 @@ def wasm(
     where = Path(path) if path is not None else Path(f"{made[0].name}.wasm")
     if where.suffix != ".wasm":
         raise ArgumentError(f"path of export.wasm ends in .wasm, got {os.fspath(where)!r}")
-    result = write(made, where.name, simd, embed)
+    result = write(made, where.name, simd, embed, relaxed)
     if path is not None:
         where.write_bytes(result.code)
         where.with_suffix(".js").write_text(result.loader, encoding="utf-8")
@@ -77,7 +81,7 @@ def wasm(
     return result
 
 
-def write(made: Sequence[Part], file: str, simd: bool = False, embed: bool = False) -> WasmModule:
+def write(made: Sequence[Part], file: str, simd: bool = False, embed: bool = False, relaxed: bool = False) -> WasmModule:
     """The files of some parts; `file` is the name of the module."""
     for part in made:
         if part.name in _MEMBERS:
@@ -85,7 +89,10 @@ def write(made: Sequence[Part], file: str, simd: bool = False, embed: bool = Fal
     text, arena = program(made, "export.wasm")
     stack = _STACK + sum(map(int, _ARRAY.findall(text))) + _LINE * len(_ON_STACK.findall(text))
     own = [_MULTIPLY, *[_linkable(text)] * ("frem " in text)]
-    machine_code = compiled("\n".join([text, *own]), _TRIPLE, features="+simd128" if simd else "")
+    features = _RELAXED if relaxed else _SIMD if simd else ""
+    machine_code = compiled("\n".join([text, *own]), _TRIPLE, features=features)
+    if relaxed and not all(is_only_fused(body) for kind, _, body in _sections(machine_code) if kind == _CODE):
+        machine_code = compiled("\n".join([text, *own]), _TRIPLE, features=_SIMD)  # results would depend on the processor
     code, data = linked(machine_code, [part.name for part in made])
     top = _aligned(data + stack)
     return WasmModule(code, _loader(made, code, file, top, arena, embed), declarations(made))
@@ -102,7 +109,7 @@ def _aligned(n: int) -> int:
 
 # -- the module -------------------------------------------------------------------------------------------------
 
-_CUSTOM, _IMPORT, _EXPORT, _DATA = 0, 2, 7, 11
+_CUSTOM, _IMPORT, _EXPORT, _CODE, _DATA = 0, 2, 7, 10, 11
 _LATER = (8, 9, 12, 10, 11)  # sections that follow the exports
 _SYMBOLS, _UNDEFINED, _NAMED = 8, 0x10, 0x40
 
