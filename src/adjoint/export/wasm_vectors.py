@@ -53,8 +53,8 @@ def extrema(text: str) -> str:
             which = _chosen(*compared[found[2]], found[4], found[5])
             line = f"  {found[1]} = {larger(found[3], *which)}" if which else line
         elif found := _EXTREMUM.match(line):
-            name, kind, which, a, b = found.groups()
-            lines += _or_nan(name, kind, larger(kind, "pmax" if which == "maximum" else "pmin", a, b), b)
+            name, kind, extremum, a, b = found.groups()
+            lines += _or_nan(name, kind, larger(kind, "pmax" if extremum == "maximum" else "pmin", a, b), b)
             continue
         lines.append(line)
     declared = [f"declare {kind} @llvm.wasm.{which}.{_suffix(kind)}({kind}, {kind})" for kind, which in sorted(used)]
