@@ -104,6 +104,14 @@ def long_program(x, count=600):
     return np.stack(values)
 
 
+def awkward(double, x, x_at, status, adjoint_x, M_PI, sum, range, errno, complex, let, NaN, y, out, tuple, jnp, c0, s1):
+    """Arguments with names that mean something in C, JavaScript, Python or JAX, or that the code itself might use."""
+    first = np.sum(np.exp(-double * double) * x + x_at * status - adjoint_x * M_PI) + ad.fori_loop(
+        0, 3, lambda i, c: c * sum[i], range[0]
+    )
+    return first + np.sum(errno * let + complex * NaN) * y[0] - np.sum(np.maximum(out, tuple) * 1.5) + jnp[1] * c0[2] * s1[0]
+
+
 def many_results(x, n):
     """Hundreds of results of several dtypes and shapes: numbers, rows, tables, none."""
     found = [(x[i] * k, x * k, np.outer(x, x[: k % 3]), n + k, x > k, np.sum(n) * k) for k in range(40) for i in (k % len(x),)]
@@ -259,6 +267,7 @@ SAMPLES: dict[str, tuple[Any, tuple[Any, ...], tuple[str, ...]]] = {
     "cholesky": (lambda a: np.sum(np.linalg.cholesky(a) ** 3), (S,), ("gradient", "hvp")),
     "large cholesky": (lambda a: np.sum(np.linalg.cholesky(a @ a.T + 40 * np.eye(40))), (RNG.normal(size=(40, 40)),), G),
     "gather": (lambda x, i: np.sum(x[i] ** 2), (X, np.array([0, -1, 3, 3])), G),
+    "awkward names": (awkward, tuple(X + k for k in range(18)), G),
     "scan": (lambda x: recurrence(x)[0], (X,), G),
     "stacks": (recurrence, (X,), ()),
     "fori": (lambda x: ad.fori_loop(0, 10, lambda i, c: np.sin(c) * x, x).sum(), (X,), G),
