@@ -92,7 +92,7 @@ def transpose(a: Any, axes: Any = None) -> Value:
     if axes is None:
         order = tuple(range(n))[::-1]
     else:
-        order = canonical_axes((axes,) if hasattr(axes, "__index__") else tuple(axes), n)
+        order = canonical_axes(axes, n)
         if len(order) != n:
             raise ValueError("axes don't match array")
     return _permuted(a, order)
