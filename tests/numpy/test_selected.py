@@ -369,6 +369,59 @@ def test_writes_of_every_dtype(dtype):
                 np.testing.assert_allclose(got, want, rtol=1e-6)
 
 
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda y: np.cumsum(y, dtype=np.float32),
+        lambda y: np.cumsum(y, 0, np.float32),
+        lambda y: y.cumsum(0, None, None),
+        lambda y: np.cumprod(y, out=np.zeros(len(y))),
+        lambda y: np.sum(y, 0, np.float32),
+        lambda y: np.sum(y, initial=3.0),
+        lambda y: np.sum(y, where=y > 1),
+        lambda y: y.sum(keepdims=True, dtype=np.float32),
+        lambda y: y.max(initial=7.0),
+        lambda y: np.max(y, 0, None, True),
+        lambda y: np.max(y, initial=-1.0, where=y > 1),
+        lambda y: np.argmax(y, keepdims=True),
+        lambda y: np.argmin(y, 0),
+        lambda y: y.var(ddof=1),
+        lambda y: np.var(y, mean=np.mean(y)),
+        lambda y: np.std(y, correction=1),
+        lambda y: np.mean(y, where=y > 1),
+        lambda y: np.any(y > 1, keepdims=True),
+        lambda y: np.dot(y, y, out=None),
+        lambda y: np.matmul(y, y, dtype=np.float32),
+        lambda y: np.linalg.norm(y, 1),
+        lambda y: np.linalg.norm(y, np.inf, 0),
+        lambda y: np.linalg.norm(y, axis=0, keepdims=True),
+        lambda y: np.clip(y, None, 1.0),
+        lambda y: np.clip(y, min=0.5, max=1.0),
+        lambda y: np.clip(y, 0.5, np.full(y.shape, 1.0)),
+        lambda y: np.add(y, 1.0, dtype=np.float32),
+        lambda y: np.add(y, 1.0, where=True),
+        lambda y: np.divmod(y, 0.7)[1],
+        lambda y: np.modf(y)[0],
+        lambda y: np.add.reduce(y, 0, None, None, True),
+        lambda y: np.add.accumulate(y),
+        lambda y: np.add.outer(y, y),
+        lambda y: np.maximum.reduce(y, initial=9.0),
+        lambda y: np.transpose(y, (0,)),
+        lambda y: np.where(y > 1)[0] * 1.0,
+        lambda y: np.logaddexp.reduce(y),
+    ],
+)
+def test_options_as_in_numpy(f):
+    compiled = ad.jit(lambda x: f(x[x > 0]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for x in points(9, 3):
+            got, expected = compiled(x), f(x[x > 0])
+            assert np.shape(got) == np.shape(expected)
+            assert np.asarray(got).dtype == np.asarray(expected).dtype
+            np.testing.assert_allclose(got, expected, rtol=1e-6)
+
+
 def test_shapes_that_do_not_fit_raise_as_in_numpy():
     with pytest.raises(IndexError, match="boolean index did not match"):
         ad.jit(lambda x, m: x[m].sum())(np.ones(3), np.ones(4, bool))

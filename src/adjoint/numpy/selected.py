@@ -270,8 +270,10 @@ def pointwise(function: Callable[..., Any], *args: Any) -> Any:
     return Selected(choice, y, ndim_of(y) - 1 - behind)
 
 
-def matmul(a: Any, b: Any) -> Any:
+def matmul(a: Any, b: Any, **options: Any) -> Any:
     """A product of matrices and vectors; a sum over chosen elements leaves the padding out."""
+    if options:
+        return NotImplemented
     sides = [x for x in (a, b) if isinstance(x, Selected)]
     choice = sides[0].choice
     if choice is None or any(type(x) is not np.ndarray and not isinstance(x, Traced) for x in (a, b)):
@@ -353,9 +355,9 @@ def _extremum(function: Callable[..., Any], sign: int, is_index: bool = False) -
     """A maximum or minimum, or its place. One that equals what fills the padding may be tied with it: NumPy is asked."""
 
     @rule(function)
-    def reduced(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
+    def reduced(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *args: Any, **options: Any) -> Any:
         axes = _axes(a, axis)
-        if axes is None or out is not None or dtype_of(a.padded).kind not in "fiub":
+        if axes is None or out is not None or args or options or dtype_of(a.padded).kind not in "fiub":
             return NotImplemented
         if is_index and (ndim_of(a.padded) > 1 or keepdims):
             return NotImplemented
@@ -392,8 +394,8 @@ def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> 
 
 def _running(function: Callable[..., Any]) -> None:
     @rule(function)
-    def run(a: Any, axis: Any = None) -> Any:
-        if _axes(a, axis) != (0,) or ndim_of(a.padded) > 1:
+    def run(a: Any, axis: Any = None, *args: Any, **options: Any) -> Any:
+        if args or options or _axes(a, axis) != (0,) or ndim_of(a.padded) > 1:
             return NotImplemented
         return Selected(a.choice, function(a.padded), 0)
 
