@@ -34,6 +34,9 @@ SHARED = {
     "norm": lambda x: np.linalg.norm(x[x > 0]),
     "other side": lambda x: np.sum(1.5 - x[x > 0]) + np.sum(x[0] * x[x > 0]) + np.sum(np.float64(2) / x[x > 0]),
     "in place": lambda x: _in_place(x),
+    "written back": lambda x: _written_back(x, x > 0),
+    "written by places": lambda x: _written_back(x, np.nonzero(x > 0)[0]),
+    "written elsewhere": lambda x: _written_elsewhere(x),
     "choice of chosen": lambda x: np.sum(np.where(x[x > 0] > 1, x[x > 0], x.sum())),
     "clip": lambda x: np.sum(np.clip(x[x > 0], 0.5, 1.0)),
     "cumsum": lambda x: np.sum(np.cumsum(x[x > 0]) ** 2),
@@ -51,6 +54,20 @@ def _in_place(x):
     y *= 2.0
     y += x.sum()
     return np.sum(y**2)
+
+
+def _written_back(x, where):
+    y = 1.0 * x
+    y[where] *= 3.0
+    y[where] = np.sqrt(np.abs(y[where])) + y[where]
+    return np.sum(y**2 * np.cos(x))
+
+
+def _written_elsewhere(x):
+    m, y = x > 0, np.tanh(x)
+    y[m] = np.log(x[m])
+    y[x < 0] = x[x < 0] ** 2
+    return np.sum(y * np.sin(x))
 
 
 #: Functions that ask for the number of elements: there is a program for each.
@@ -186,6 +203,13 @@ def test_dtypes(dtype):
             np.testing.assert_allclose(got, expected, rtol=1e-6)
 
 
+def _written_rows(a, m):
+    b = 1.0 * a
+    b[m] *= 2.0
+    b[m] += np.sin(b[m])
+    return np.sum(b**3)
+
+
 MATRICES = {
     "rows": lambda a, m: np.sum(a[m] ** 2),
     "rows by axis": lambda a, m: np.sum(np.sum(a[m], axis=1) ** 2) + np.sum(np.sum(a[m], axis=0) ** 2),
@@ -197,6 +221,8 @@ MATRICES = {
     "product of rows": lambda a, m: np.sum((a[m].T @ a[m]) ** 2),
     "least squares": lambda a, m: np.sum((a[m].T @ (a[m] @ a[0] - a[:, 1][m])) ** 2),
     "from the left": lambda a, m: np.sum((a[0] @ a[m].T) ** 2) + np.sum((a[:2] @ a[m].T) ** 2),
+    "written rows": lambda a, m: _written_rows(a, m),
+    "written elements": lambda a, m: _written_rows(a, a > 0),
     "element mask": lambda a, m: np.sum(a[a > 0] ** 2) + np.mean(a[a > 0]),
     "element places": lambda a, m: np.sum(a[np.nonzero(a > 0)] ** 3),
     "mask of two axes": lambda a, m: np.sum(np.stack([a, 2 * a], axis=2)[a > 0] ** 2),
@@ -316,6 +342,84 @@ def test_plain_arrays_are_read_where_a_staged_mask_holds():
         warnings.simplefilter("ignore")
         for x in points(20):
             np.testing.assert_allclose(compiled(x), f(x))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.complex128, np.int64, bool])
+def test_writes_of_every_dtype(dtype):
+    def f(x, y, m):
+        x, y = 1 * x, 1 * y
+        x[m] = x[m] + y[m]
+        y[m] = x[m]
+        return x, y
+
+    compiled = ad.jit(f)
+    rng = np.random.default_rng(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(4):
+            x, y, m = rng.integers(0, 5, 30).astype(dtype), rng.normal(size=30), rng.random(30) < 0.5
+            if np.dtype(dtype).kind in "fc":
+                y = y.astype(dtype)
+            try:
+                expected = f(x, y, m)
+            except (TypeError, np.exceptions.ComplexWarning):
+                continue
+            for got, want in zip(compiled(x, y, m), expected, strict=True):
+                assert got.dtype == want.dtype
+                np.testing.assert_allclose(got, want, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda y: np.cumsum(y, dtype=np.float32),
+        lambda y: np.cumsum(y, 0, np.float32),
+        lambda y: y.cumsum(0, None, None),
+        lambda y: np.cumprod(y, out=np.zeros(len(y))),
+        lambda y: np.sum(y, 0, np.float32),
+        lambda y: np.sum(y, initial=3.0),
+        lambda y: np.sum(y, where=y > 1),
+        lambda y: y.sum(keepdims=True, dtype=np.float32),
+        lambda y: y.max(initial=7.0),
+        lambda y: np.max(y, 0, None, True),
+        lambda y: np.max(y, initial=-1.0, where=y > 1),
+        lambda y: np.argmax(y, keepdims=True),
+        lambda y: np.argmin(y, 0),
+        lambda y: y.var(ddof=1),
+        lambda y: np.var(y, mean=np.mean(y)),
+        lambda y: np.std(y, correction=1),
+        lambda y: np.mean(y, where=y > 1),
+        lambda y: np.any(y > 1, keepdims=True),
+        lambda y: np.dot(y, y, out=None),
+        lambda y: np.matmul(y, y, dtype=np.float32),
+        lambda y: np.linalg.norm(y, 1),
+        lambda y: np.linalg.norm(y, np.inf, 0),
+        lambda y: np.linalg.norm(y, axis=0, keepdims=True),
+        lambda y: np.clip(y, None, 1.0),
+        lambda y: np.clip(y, min=0.5, max=1.0),
+        lambda y: np.clip(y, 0.5, np.full(y.shape, 1.0)),
+        lambda y: np.add(y, 1.0, dtype=np.float32),
+        lambda y: np.add(y, 1.0, where=True),
+        lambda y: np.divmod(y, 0.7)[1],
+        lambda y: np.modf(y)[0],
+        lambda y: np.add.reduce(y, 0, None, None, True),
+        lambda y: np.add.accumulate(y),
+        lambda y: np.add.outer(y, y),
+        lambda y: np.maximum.reduce(y, initial=9.0),
+        lambda y: np.transpose(y, (0,)),
+        lambda y: np.where(y > 1)[0] * 1.0,
+        lambda y: np.logaddexp.reduce(y),
+    ],
+)
+def test_options_as_in_numpy(f):
+    compiled = ad.jit(lambda x: f(x[x > 0]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for x in points(9, 3):
+            got, expected = compiled(x), f(x[x > 0])
+            assert np.shape(got) == np.shape(expected)
+            assert np.asarray(got).dtype == np.asarray(expected).dtype
+            np.testing.assert_allclose(got, expected, rtol=1e-6)
 
 
 def test_shapes_that_do_not_fit_raise_as_in_numpy():

@@ -37,7 +37,8 @@ RANGE, COUNT = "the range of the number of elements chosen by", "the number of e
 class Choice:
     """The places where a mask holds: `places` of `size`, of which the first `count` are distinct and the rest repeat the last."""
 
-    def __init__(self, count: Traced, size: int, places: Value) -> None:
+    def __init__(self, mask: Traced, ranks: Value, count: Traced, size: int, places: Value) -> None:
+        self.mask, self.ranks = mask, ranks  # ranks: how many elements are chosen up to each
         self.count, self.size, self.places = count, size, places
         self.valid = ops.less(np.arange(size), count)
 
@@ -71,7 +72,7 @@ def _chosen(stage: Guarded, mask: Traced) -> Choice | None:
         return None
     slots = shapes.where(flat, ops.minimum(ops.sub(ranks, 1), size), size)  # `size`: not chosen
     places = indexing.put_at(np.zeros(size + 1, np.intp), np.arange(n), slots, axis=0)
-    return Choice(count, size, indexing.gather(places, ops.minimum(np.arange(size), ops.sub(count, 1)), axis=0))
+    return Choice(mask, ranks, count, size, indexing.gather(places, ops.minimum(np.arange(size), ops.sub(count, 1)), axis=0))
 
 
 def sizes_for(n: int) -> list[int]:
@@ -210,6 +211,24 @@ def _by_mask(x: Value, mask: Traced, axis: int) -> Any:
     return Selected(choice, indexing.gather(x, choice.places, axis=axis), axis)
 
 
+def after_write(x: Value, index: Any, v: Any) -> Value | None:
+    """x after x[index] = v, for elements of the mask that v was selected by, as in `x[m] *= 2`; None for other writes."""
+    if not isinstance(v, Selected) or v.choice is None or v.is_settled or v.axis:
+        return None
+    mask, own = v.choice.mask, shape_of(x)
+    extent, rest = shape_of(mask), shape_of(v.padded)[1:]
+    if isinstance(index, tuple) and len(index) == 1:
+        (index,) = index
+    is_places = isinstance(index, Selected) and index.choice is v.choice and index.padded is v.choice.places and len(extent) == 1
+    if not is_places and (isinstance(index, Selected) or not isinstance(index, Traced) or dtype_of(index).kind != "b"):
+        return None
+    if (not is_places and choose(index) is not v.choice) or own != extent + rest or dtype_of(x) != dtype_of(v.padded):
+        return None
+    spread = indexing.gather(v.padded, ops.maximum(ops.sub(v.choice.ranks, 1), 0), axis=0)
+    spread = spread if len(extent) == 1 else shapes.reshape(spread, shape=own)
+    return shapes.where(shapes.reshape(mask, shape=extent + (1,) * len(rest)) if rest else mask, spread, x)
+
+
 def nonzero(a: Value) -> tuple[Selected, ...] | None:
     """The indices of the elements that are not zero, along each axis; None if NumPy has to be asked."""
     choice = choose(a if dtype_of(a).kind == "b" else ops.not_equal(a, 0))
@@ -251,8 +270,10 @@ def pointwise(function: Callable[..., Any], *args: Any) -> Any:
     return Selected(choice, y, ndim_of(y) - 1 - behind)
 
 
-def matmul(a: Any, b: Any) -> Any:
+def matmul(a: Any, b: Any, **options: Any) -> Any:
     """A product of matrices and vectors; a sum over chosen elements leaves the padding out."""
+    if options:
+        return NotImplemented
     sides = [x for x in (a, b) if isinstance(x, Selected)]
     choice = sides[0].choice
     if choice is None or any(type(x) is not np.ndarray and not isinstance(x, Traced) for x in (a, b)):
@@ -334,9 +355,9 @@ def _extremum(function: Callable[..., Any], sign: int, is_index: bool = False) -
     """A maximum or minimum, or its place. One that equals what fills the padding may be tied with it: NumPy is asked."""
 
     @rule(function)
-    def reduced(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
+    def reduced(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *args: Any, **options: Any) -> Any:
         axes = _axes(a, axis)
-        if axes is None or out is not None or dtype_of(a.padded).kind not in "fiub":
+        if axes is None or out is not None or args or options or dtype_of(a.padded).kind not in "fiub":
             return NotImplemented
         if is_index and (ndim_of(a.padded) > 1 or keepdims):
             return NotImplemented
@@ -373,8 +394,8 @@ def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> 
 
 def _running(function: Callable[..., Any]) -> None:
     @rule(function)
-    def run(a: Any, axis: Any = None) -> Any:
-        if _axes(a, axis) != (0,) or ndim_of(a.padded) > 1:
+    def run(a: Any, axis: Any = None, *args: Any, **options: Any) -> Any:
+        if args or options or _axes(a, axis) != (0,) or ndim_of(a.padded) > 1:
             return NotImplemented
         return Selected(a.choice, function(a.padded), 0)
 

@@ -26,7 +26,7 @@ from ..ops import index as indexing
 from ..ops.broadcast import cast
 from .layout import dense, laid_out, stand_in, strides_of
 from .moving import is_moving, windows
-from .selected import select
+from .selected import Selected, after_write, select
 from .table import holds_traced, lift
 from .ways import Chosen, Element, Part, Way, as_array, shares
 
@@ -239,6 +239,9 @@ def _is_basic(index: Any) -> bool:
 def write(x: Traced, index: Any, v: Any) -> None:
     """x[index] = v."""
     v = lift(v)
+    if isinstance(v, Selected) and (new := after_write(Traced(x.by, x.value, x.aux), index, v)) is not None:
+        become(x, new)
+        return
     if _is_single_truth(index):
         if not index:
             return
