@@ -41,6 +41,17 @@ PROGRAMS = {
     "a loop of singles": (lambda x: ad.scan(lambda c, r: (np.sin(c) * 0.5 + r, c * 2), x[0], x), (X.astype(np.float32),), ()),
     "a determinant of singles": (lambda a: (np.linalg.det(a), *np.linalg.slogdet(a)), (A32,), ()),
     "many results": SAMPLES["many results"],
+    "zeros that win": (
+        lambda x: np.sum(np.where(x > 0.5, np.sqrt(x - 0.5), 0.0) * np.arctan2(x, x * x)),
+        (X,),
+        ("gradient", "hvp"),
+    ),
+    "zeros of singles that win": (
+        lambda x: np.sum(np.exp(x) * np.log1p(x * x) / x),
+        (X.astype(np.float32),),
+        ("gradient", "hessian"),
+    ),
+    "zeros of numbers that win": (lambda x, y: np.where(y > 0, np.log(x), 0.0) / y, (0.0, -1.0), G),
 }
 # Integers that wrap around, then are divided and compared: in more bits the results would be others.
 PROGRAMS |= {
@@ -62,7 +73,7 @@ def test_programs():
         for part in parts(f, args, derivatives=derivatives):
             more = [RNG.normal(size=t.shape).astype(t.dtype) for t in part.graph.input_types[len(leaves) :]]
             sent.append(("numba", text, part.name, leaves + more))
-            with np.errstate(over="ignore"):
+            with np.errstate(all="ignore"):
                 expected.append((f"{name}: {part.name}", part.graph.run_flat(leaves + more)))
     results = NUMBA.run(sent)
     errors = [f"{name}: {found}" for (name, _), found in zip(expected, results, strict=True) if isinstance(found, str)]
@@ -91,3 +102,11 @@ def test_an_index_is_a_tuple():
     text = export.numba(lambda x: np.sum(x[1:4:2] ** 2) + x[0], np.ones(5), derivatives="gradient")
     assert "(slice(1, 4, 2),)" in text
     assert "np.s_" not in text
+
+
+@pytest.mark.parametrize("dtype", ["float16", "longdouble"])
+def test_dtypes_that_numba_does_not_have_are_refused(dtype):
+    with pytest.raises(UnsupportedError, match=r"the argument 'x' of export.numba is .*; Numba has no arrays of"):
+        export.numba(lambda x: x, np.ones(3, dtype))
+    with pytest.raises(UnsupportedError, match=r"export.numba has no code for 'cast'"):
+        export.numba(lambda x: np.sum(x.astype(dtype)), np.ones(3))

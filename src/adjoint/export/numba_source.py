@@ -86,6 +86,9 @@ def numba(
         for word in {"njit", "reshaped"}.intersection((part.name, *part.graph.input_names)):
             raise ArgumentError(f"export.numba cannot write a function or an argument named {word!r}, which the module uses")
     for part in found:
+        for word, t in zip(part.graph.input_names, part.graph.input_types, strict=True):
+            if not _has_dtype(t):
+                raise UnsupportedError(f"the argument {word!r} of export.numba is {t!r}; Numba has no arrays of {t.dtype.name}")
         refused = _refused(part.graph)
         if refused is not None:
             written = [p.graph for p in parts(f, args, kwargs, derivatives=derivatives, argnums=argnums, name=name, passes=False)]
@@ -101,6 +104,7 @@ def numba(
     if "np.reshape(" in text:
         imports = "from numba import njit\n"
         text = text.replace(imports, f"{imports}{_RESHAPED}", 1).replace("np.reshape(", "reshaped(")
+    text = re.sub(r"np\.result_type\((\w+), (\w+)\)", r"np.asarray(\1 * \2).dtype", text)  # which Numba does not have
     text = text.replace("np.zeros(shape, x.dtype)", "np.zeros(shape, np.asarray(x).dtype)")  # a number has none in Numba
     helpers = "|".join(PRELUDE)
     return write(path, re.sub(rf"^def ({helpers})\(", rf"{_DECORATOR}\ndef \1(", text, flags=re.MULTILINE))
@@ -189,8 +193,15 @@ def _refused(graph: Graph) -> Equation | None:
     return None
 
 
+def _has_dtype(t: Type) -> bool:
+    """Whether Numba computes with arrays of such a type: not with float16, nor with long doubles."""
+    return t.dtype.kind in "biu" or t.dtype.name in ("float32", "float64", "complex64", "complex128")
+
+
 def _is_compiled(equation: Equation, given: list[Type]) -> bool:
     op, params = equation.op, equation.params
+    if not all(map(_has_dtype, (*given, *equation.types))):
+        return False
     if op in _REDUCED:
         whole, single = _REDUCED[op]
         count, ndim = len(params["axis"]), len(given[0].shape)
