@@ -7,7 +7,7 @@
 # make test-numba   the tests of programs exported to Numba, with Numba in a separate environment
 # make test-gpu     the tests that need a GPU, with CuPy
 # make nightly      all tests with their whole matrices; 10,000 random programs compiled, 10,000 that write in place, NumPy's and SciPy's own
-#                   tests, and random programs with new seeds: all dtypes, keywords, nested transforms, closures, loops, extreme arguments;
+#                   tests, and random programs with new seeds: all dtypes, keywords, nested transforms, closures, loops, outside state, try, extreme arguments;
 #                   SECONDS=60 for a smaller budget: that long for each kind of new programs, the others in proportion
 # make lint         style, types, import direction
 # make coverage     the tests, with line coverage by package
@@ -67,6 +67,10 @@ $(OLDEST)/.ready: pyproject.toml
 demo: $(VENV)/.ready
 	$(BIN)/python examples/demo.py
 
+# Compiled programs are kept from one run of the tests to the next: an entry is found by everything that it depends on, our source
+# included. `make nightly`, `make coverage` and pytest by itself begin with an empty folder.
+test test-quick: export ADJOINT_CACHE_DIR := $(CURDIR)/build/programs-$(VERSION)
+
 test: $(VENV)/.ready $(PACKAGES)
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
@@ -104,7 +108,7 @@ nightly: $(VENV)/.ready $(PACKAGES)
 	ADJOINT_SEED=$$(date +%y%j) ADJOINT_PROGRAMS=$(PROGRAMS) $(BIN)/python -m pytest -n 2 tests/export/test_random_programs.py
 	ADJOINT_SEED=$$(date +%y%j) ADJOINT_MUTATIONS=$(PROGRAMS) $(BIN)/python -m pytest -n 2 tests/export/test_hostile_files.py
 	PYTHONPATH=tests $(BIN)/python -W ignore -m surface.repeat --seconds $(REPEATED) --each 12
-	for kind in mixed compiled wide wide-compiled statements nests zeros masks; do \
+	for kind in mixed compiled wide wide-compiled whole statements stateful nests zeros masks; do \
 		PYTHONPATH=tests $(BIN)/python -m fuzz $$kind --first $$(date +%y%j)00000 --count 10000 --seconds $(SECONDS) || exit 1; done
 
 lint: $(VENV)/.ready

@@ -1,4 +1,5 @@
-"""Compiled derivatives against JAX, PyTorch, autograd and CasADi, in one run on one machine, two threads each.
+"""Compiled derivatives against JAX, PyTorch, autograd and CasADi, in one run on one machine, two threads each
+(ADJOINT_BENCHMARK_THREADS: another number).
 
     python benchmarks/compiled.py [--quick] [--only NAME] [--contenders adjoint,jax] [--json FILE] [--plot FILE]
 

@@ -5,8 +5,8 @@
 Times are of the processor, the best of many blocks of about a millisecond: other work on the machine counts little.
 C is compiled with `-O3 -march=native -std=c99` and math="exact", which has the functions that jit has. Arrays of
 WebAssembly are in the memory of the module. The column "128 bits" is `export.object` for x86-64-v2: native code with the
-vectors that WebAssembly has, and no fused multiply-add; "scalar" is C by `gcc -O2 -fno-tree-vectorize`, one number at a time, as
-in JavaScript.
+vectors that WebAssembly has, and no fused multiply-add; "relaxed" is WebAssembly with `relaxed=True`, which Node 20 has behind a
+flag; "scalar" is C by `gcc -O2 -fno-tree-vectorize`, one number at a time, as in JavaScript.
 """
 
 from __future__ import annotations
@@ -116,10 +116,10 @@ def of_c(made, inputs, folder, flags=("-O3", "-march=native")):
     return called(function, made, inputs, 1 << 28)
 
 
-def of_node(made, inputs, folder, wasm):
+def of_node(made, inputs, folder, wasm, relaxed=False):
     part = made[1]
     if wasm:
-        result = wasm_module.write(made, "f.wasm", simd=True)
+        result = wasm_module.write(made, "f.wasm", simd=True, relaxed=relaxed)
         (folder / "f.wasm").write_bytes(result.code)
         (folder / "m.mjs").write_text(result.loader)
     else:
@@ -162,14 +162,21 @@ for (let k = 0; k < 5 || performance.now() < end; ++k) {{
 }}
 console.log(JSON.stringify(found));
 """)
-    done = subprocess.run(["node", "main.mjs"], cwd=folder, capture_output=True, text=True, check=True)
+    flags = ["--experimental-wasm-relaxed-simd"] if relaxed and node_version() < 22 else []
+    done = subprocess.run(["node", *flags, "main.mjs"], cwd=folder, capture_output=True, text=True, check=True)
     return json.loads(done.stdout) / 1000
+
+
+def node_version():
+    return int(
+        subprocess.run(["node", "--version"], capture_output=True, text=True, check=True).stdout.strip("v\n").split(".")[0]
+    )
 
 
 def main():
     words = sys.argv[1:] or CHOSEN
     ad.set_num_threads(1)
-    print("workload, seconds of jit, and multiples of it: C, 128 bits, WebAssembly, scalar, JavaScript")
+    print("workload, seconds of jit, and multiples of it: C, 128 bits, WebAssembly, relaxed, scalar, JavaScript")
     for workload in WORKLOADS:
         if workload.kind != "gradient" or not any(word in workload.name for word in words):
             continue
@@ -188,7 +195,7 @@ def main():
                 for got, wanted in zip(outs, flatten(jitted(*inputs))[0], strict=True):
                     numpy.testing.assert_allclose(got, wanted, 1e-4 if got.dtype == numpy.float32 else 1e-7, 1e-8)
                 row += [seconds / native, of_object(made, flat, Path(folder)) / native]
-                row += [of_node(made, flat, Path(folder), wasm=True) / native]
+                row += [of_node(made, flat, Path(folder), wasm=True, relaxed=r) / native for r in (False, True)]
                 row += [of_c(made, flat, Path(folder), ("-O2", "-fno-tree-vectorize"))[0] / native]
                 row += [of_node(made, flat, Path(folder), wasm=False) / native]
             except ad.AdjointError as error:

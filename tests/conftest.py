@@ -1,3 +1,4 @@
+import gc
 import os
 import shutil
 import tempfile
@@ -49,6 +50,12 @@ def pytest_collection_modifyitems(config, items):
     if left_out:
         config.hook.pytest_deselected(items=[item for item in items if item in left_out])
         items[:] = [item for item in items if item not in left_out]
+
+
+def pytest_collection_finish():
+    """Collected tests are never freed: leave them out of every later garbage collection, which takes 0.4 s otherwise."""
+    gc.collect()
+    gc.freeze()
 
 
 def values_of(test):

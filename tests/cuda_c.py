@@ -10,20 +10,21 @@ import subprocess
 import numpy as np
 
 COMPILER = shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
+# Threads change places by longjmp: swapcontext makes a system call each time. There is no std::function, since its header takes
+# most of the compiler's time.
 HEAD = """
 #include <math.h>
+#include <setjmp.h>
 #include <ucontext.h>
-#include <functional>
 struct Index { long long x; };
 static Index blockIdx, threadIdx;
-static ucontext_t scheduler, threads[256];
+static ucontext_t beginning;
+static jmp_buf scheduler, threads[256];
 static char stacks[256][1 << 15];
-static bool is_done[256];
+static bool is_begun[256], is_done[256], is_waiting;
 static int votes;
-static std::function<void()> body;
-static void __syncthreads() { swapcontext(&threads[threadIdx.x], &scheduler); }
+static void __syncthreads() { if (!_setjmp(threads[threadIdx.x])) _longjmp(scheduler, 1); }
 static int __syncthreads_or(int vote) { votes |= vote; __syncthreads(); return votes; }
-static void enter() { body(); is_done[threadIdx.x] = true; }
 #define __shared__ static
 #define __device__ static
 #define __dadd_rn(a, b) ((a) + (b))
@@ -37,26 +38,30 @@ extern "C" void launch(long long blocks, ARGUMENTS) {
     for (threadIdx.x = 255; threadIdx.x >= 0; --threadIdx.x) NAME(NAMES);
 }"""
 WITH_BARRIERS = """
+GLOBALS
+static void enter() { NAME(NAMES); is_done[threadIdx.x] = true; _longjmp(scheduler, 1); }
 extern "C" void launch(long long blocks, ARGUMENTS) {
-  body = [&] { NAME(NAMES); };
+  COPIES
   for (blockIdx.x = 0; blockIdx.x < blocks; ++blockIdx.x) {
     votes = 0;
-    for (int i = 0; i < 256; ++i) {
-      getcontext(&threads[i]);
-      threads[i].uc_stack.ss_sp = stacks[i];
-      threads[i].uc_stack.ss_size = sizeof stacks[i];
-      threads[i].uc_link = &scheduler;
-      is_done[i] = false;
-      makecontext(&threads[i], enter, 0);
-    }
-    for (bool waiting = true; waiting;) {
-      waiting = false;
-      for (int i = 255; i >= 0; --i) if (!is_done[i]) {
-        threadIdx.x = i;
-        swapcontext(&scheduler, &threads[i]);
-        waiting |= !is_done[i];
+    for (int i = 0; i < 256; ++i) is_begun[i] = is_done[i] = false;
+    do {
+      is_waiting = false;
+      for (threadIdx.x = 255; threadIdx.x >= 0; --threadIdx.x) {
+        const int i = threadIdx.x;
+        if (is_done[i]) continue;
+        if (!_setjmp(scheduler)) {
+          if (is_begun[i]) _longjmp(threads[i], 1);
+          is_begun[i] = true;
+          getcontext(&beginning);
+          beginning.uc_stack.ss_sp = stacks[i];
+          beginning.uc_stack.ss_size = sizeof stacks[i];
+          makecontext(&beginning, enter, 0);
+          setcontext(&beginning);
+        }
+        is_waiting |= !is_done[threadIdx.x];
       }
-    }
+    } while (is_waiting);
   }
 }"""
 
@@ -69,13 +74,19 @@ def namespace(folder):
         def __init__(self, code, name):
             declared = code[code.index("__global__") :]
             arguments = declared[declared.index("(") + 1 : declared.index(")")]
-            names = ", ".join(a.split()[-1].strip("*") for a in arguments.split(","))
-            launch = WITH_BARRIERS if "__syncthreads" in code else WITHOUT_BARRIERS
-            launch = launch.replace("ARGUMENTS", arguments).replace("NAMES", names).replace("NAME", name)
+            names = [a.split()[-1].strip("*") for a in arguments.split(",")]
+            if "__syncthreads" in code:
+                declarations = [f"static {a.replace('const ', '')}_;" for a in arguments.split(",")]
+                launch = WITH_BARRIERS.replace("GLOBALS", "".join(declarations))
+                launch = launch.replace("COPIES", " ".join(f"{n}_ = (decltype({n}_)){n};" for n in names))
+                launch = launch.replace("NAMES", ", ".join(f"{n}_" for n in names))
+            else:
+                launch = WITHOUT_BARRIERS.replace("NAMES", ", ".join(names))
+            launch = launch.replace("ARGUMENTS", arguments).replace("NAME", name)
             made.append(name)
             source, library = folder / f"{len(made)}.cpp", folder / f"{len(made)}.so"
             source.write_text(HEAD + code.replace('extern "C" __global__', "static") + launch)
-            flags = ["-O1", "-ffp-contract=off", "-shared", "-fPIC", "-Wno-unknown-pragmas"]
+            flags = ["-O1", "-ffp-contract=off", "-U_FORTIFY_SOURCE", "-shared", "-fPIC", "-Wno-unknown-pragmas"]
             subprocess.run([COMPILER, *flags, source, "-o", library], check=True)
             self.launch = ctypes.CDLL(str(library)).launch
 

@@ -29,7 +29,9 @@ KINDS = {
     "wide": ("test_wide_programs.py", "check_eager"),
     "wide-compiled": ("test_wide_programs.py", "check_compiled"),
     "statements": ("test_random_statements.py", "check"),
+    "stateful": ("test_random_state.py", "check"),
     "nests": ("test_random_nests.py", "check"),
+    "whole": ("test_whole_programs.py", "check"),
     "zeros": ("extreme.py", "check"),
     "masks": ("extreme.py", "check_masks"),
 }

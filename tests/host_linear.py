@@ -35,7 +35,7 @@ def _cholesky(step: Lapack, a: Any) -> bool:
 
 
 def _cholesky_pullback(step: Lapack, l: Any, g: Any) -> bool:
-    inner = np.tril(l.T @ np.tril(g))
+    inner = np.tril(np.tril(l).T @ np.tril(g))
     np.fill_diagonal(inner, 0.5 * np.diagonal(inner))
     half = solve_triangular(l, inner, lower=True, trans="T")
     p = solve_triangular(l, half.T, lower=True, trans="T")

@@ -49,11 +49,11 @@ def rotated(cases, part, parts):
     return list(cases) if AT_NIGHT else list(cases)[part % parts :: parts]
 
 
-def examples(count):
-    """All examples in `make nightly`, a third of them in `make test`."""
-    return count if AT_NIGHT else max(count // 3, 2)
+def examples(count, every=3):
+    """All examples in `make nightly`, one in `every` of them in `make test`."""
+    return count if AT_NIGHT else max(count // every, 2)
 
 
-def asked(count):
-    """How many random programs: ADJOINT_PROGRAMS, or `count`, three times as many in `make nightly`."""
-    return int(os.environ.get("ADJOINT_PROGRAMS", 3 * count if AT_NIGHT else count))
+def asked(count, at_night=None):
+    """How many random programs: ADJOINT_PROGRAMS, or `count`; in `make nightly` `at_night`, or three times as many."""
+    return int(os.environ.get("ADJOINT_PROGRAMS", (at_night or 3 * count) if AT_NIGHT else count))

@@ -8,6 +8,8 @@ from adjoint.compiler.cuda.lowering import lower
 from adjoint.compiler.cuda.program import DeviceProgram
 from adjoint.core.tree import flatten
 
+LAGS = (1, 3)  # phases
+
 
 def program(f, args, device):
     """The program that f is compiled to for these arguments, for a device, and its flat inputs."""
@@ -25,12 +27,16 @@ def results(f, args, device):
 
 
 def both_orders(f, args):
-    """The flat results of f in the simulator; the order of the threads within a phase must not matter."""
+    """The flat results of f in the simulator; neither the order of the threads within a phase nor warps behind others matter."""
     made, inputs = program(f, args, Simulator())
     found = made(*inputs)
     made.device.flip = -1
-    for a, b in zip(found, made(*inputs), strict=True):
-        np.testing.assert_array_equal(a, b, err_msg="the result depends on the order of the threads: a race")
+    others = [made]
+    if any(entry.parts.in_warps for entry in made.module.entries.values()):
+        others += [DeviceProgram(made.lowered, Simulator(lag=lag)) for lag in LAGS]
+    for other in others:
+        for a, b in zip(found, other(*inputs), strict=True):
+            np.testing.assert_array_equal(a, b, err_msg="the result depends on the order of the threads: a race")
     return found, made
 
 

@@ -20,6 +20,8 @@ from adjoint.compiler.lower.kernel import View
 from adjoint.compiler.native import load, object_code
 from adjoint.core.types import Type
 
+NOISE = 0xFF  # each byte of new memory: nan, -1 or a bool that is neither, so that missing writes show
+
 
 class Replayed:
     """Loops and branches of a graph that is replayed: see `graph.GraphRecording`. Every iteration has the same addresses."""
@@ -37,7 +39,8 @@ def _truth(address: int) -> bool:
 
 
 class Simulator:
-    """A simulated GPU. `flip` reverses the order of the threads within a phase, which must not matter."""
+    """A simulated GPU. `flip` reverses the order of the threads within a phase; with a `lag` every other warp is so many phases
+    behind, where it may be. Neither must matter."""
 
     xp = np
     name = "simulator"
@@ -46,8 +49,8 @@ class Simulator:
     failures = ()  # exceptions of a device that has failed
     functions: Any = None  # all that has no kernel is called on the host
 
-    def __init__(self, flip: int = 0) -> None:
-        self.flip = flip
+    def __init__(self, flip: int = 0, lag: int = 0) -> None:
+        self.flip, self.lag = flip, lag
         self._recording: Replayed | None = None
         self.engines: list[Any] = []  # keep the code alive
 
@@ -64,7 +67,7 @@ class Simulator:
         """The functions of a module, by name."""
         if not module.entries:
             return {}
-        engine = load(object_code(module.for_simulator(), quickly=True)[1])
+        engine = load(object_code(module.for_simulator(self.lag), quickly=True)[1])
         kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
         self.engines.append(engine)
         return {name: kind(engine.get_function_address(name)) for name in (entry.name for entry in module.entries.values())}
@@ -111,7 +114,7 @@ class Simulator:
     def empty(self, t: Type) -> Any:
         """A new array, filled with noise so that missing writes show."""
         made = np.empty(t.shape, t.dtype)
-        made.reshape(-1).view(np.uint8)[...] = 0xA5
+        made.reshape(-1).view(np.uint8)[...] = NOISE
         return made
 
     def results(self, types: Sequence[Type], arena: int) -> Results:
@@ -130,7 +133,7 @@ class Simulator:
 
     def bytes(self, size: int) -> Any:
         """New memory, on a cache line as on a GPU."""
-        whole = np.full(size + 256, 0xA5, np.uint8)
+        whole = np.full(size + 256, NOISE, np.uint8)
         start = -whole.ctypes.data % 256
         return whole[start : start + size]
 
@@ -147,7 +150,7 @@ class Simulator:
 
     def adopt(self, x: Any, t: Type) -> Any:
         """An argument as an array in order."""
-        return np.ascontiguousarray(np.asarray(x, t.dtype).reshape(t.shape))
+        return np.ascontiguousarray(np.asarray(x, t.dtype)).reshape(t.shape)
 
     def sent(self, values: Sequence[Any], types: Sequence[Type]) -> tuple[list[int], Any]:
         """The addresses of copies of host values, and what keeps them alive."""

@@ -196,6 +196,7 @@ def expected():
     return {f: ad.value_and_grad(f, tuple(range(len(xs()))))(*xs()) for f, xs in PROGRAMS.items()}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("side", ["below", "above"])
 @pytest.mark.parametrize("path", PATHS, ids=place_of)
 def test_results_do_not_depend_on_it(path, side, expected, monkeypatch):

@@ -17,6 +17,7 @@ from .api.vmap import vmap
 from .core.errors import AdjointError
 from .core.tree import register_container
 from .core.version import VERSION
+from .eager.on_gpu import ON_GPU as _ON_GPU
 
 if TYPE_CHECKING:
     from . import export, extend, scipy
@@ -73,6 +74,13 @@ _LATE = {
     "trace": "api.evaluation",
     "while_loop": "api.control",
 }
+
+
+def _run_compiled(*args: Any) -> Any:
+    return importlib.import_module(".compiler.one_op", __name__).run(*args)
+
+
+_ON_GPU.compiled = _run_compiled
 
 
 def __getattr__(name: str) -> Any:

@@ -374,6 +374,39 @@ def test_an_input_that_cannot_be_differentiated(value, kind, words):
             run()
 
 
+REDEFINED = {"masked": np.ma.masked_array(np.eye(2), [[0, 1], [0, 0]]), "np.matrix": np.eye(2).view(np.matrix)}
+EYE = np.eye(2)
+TAKERS = {
+    "vmap": lambda f, x: ad.vmap(f)(x),
+    "vmap, shared": lambda f, x: ad.vmap(lambda a, b: a * f(b), in_axes=(0, None))(np.ones(3), x),
+    "vmap, by name": lambda f, x: ad.vmap(lambda a, b: a * f(b))(np.ones(2), b=x),
+    "graph": lambda f, x: ad.graph(f)(x),
+    "a call of a graph": lambda f, x: ad.graph(f)(EYE)(x),
+    "a tangent": lambda f, x: ad.jvp(f, (EYE,), (x,)),
+    "a direction": lambda f, x: ad.hvp(f)(EYE, x),
+    "a cotangent": lambda f, x: ad.vjp(lambda a: 2 * a, EYE)[1](x),
+    "the data of ad.array": lambda f, x: ad.array(x),
+    "a leaf": lambda f, x: ad.array(x, requires_grad=True),
+    "scan": lambda f, x: ad.scan(lambda c, row: (c + f(row), None), 0.0, x),
+    "an item": lambda f, x: ad.grad(lambda d: f(d["a"]))({"a": x}),
+}
+
+
+@pytest.mark.parametrize("kind", REDEFINED)
+@pytest.mark.parametrize("taker", TAKERS)
+def test_arrays_that_redefine_arithmetic(taker, kind):
+    with complaint(TypeError, kind):
+        TAKERS[taker](lambda a: np.sum(a * a), REDEFINED[kind])
+
+
+def test_other_subclasses_are_plain_arrays(tmp_path):
+    x = np.memmap(tmp_path / "x", float, "w+", shape=(2, 2))
+    x[:] = 2.0
+    f = lambda a: np.sum(a * a)
+    for found in (ad.grad(f)(x), ad.jvp(f, (EYE,), (x,)), ad.vmap(f)(x), ad.graph(f)(x)(x)):
+        assert all(type(y) in (np.ndarray, np.float64) for y in flatten(found)[0])
+
+
 def test_integers_are_welcome_where_they_are_not_differentiated():
     assert ad.grad(lambda x, n: x**n)(2.0, 3) == 12.0
 

@@ -33,6 +33,32 @@ def makes_a_plain_array(x):
     return np.array([x[0], x[1]]).sum()
 
 
+def copies_to_a_plain_array(x):
+    a = np.zeros(2)
+    np.copyto(a, x)
+    return a[0]
+
+
+def puts_into_a_plain_array(x):
+    a = np.zeros(2)
+    np.put(a, [0], x[1])
+    return a[0]
+
+
+def adds_to_a_plain_array(x):
+    a = np.zeros(2)
+    a += x
+    return a[1]
+
+
+def reads_memory(x):
+    return np.frombuffer(np.sin(x).tobytes())[0]
+
+
+def reads_digits(x):
+    return float.fromhex(x[0].hex())
+
+
 def branches(x):  # refused by vmap and graph
     return x[0] if x[0] < x[1] else x[1]
 
@@ -43,6 +69,11 @@ REFUSED = {
     calls_math: lambda x: np.sin(x[0]),
     writes_to_a_plain_array: lambda x: x[1],
     makes_a_plain_array: lambda x: x[0] + x[1],
+    copies_to_a_plain_array: lambda x: x[0],
+    puts_into_a_plain_array: lambda x: x[1],
+    adds_to_a_plain_array: lambda x: x[1],
+    reads_memory: lambda x: np.sin(x[0]),
+    reads_digits: lambda x: x[0],
     branches: lambda x: np.minimum(x[0], x[1]),
 }
 
@@ -53,7 +84,7 @@ def catches(asked, other, handler):
     def by_class(x):
         try:
             return np.sum(x) * asked(x)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, AttributeError):
             return other(x)
 
     def of_everything(x):

@@ -83,6 +83,7 @@ def test_scan_returns_the_last_carry_and_the_stacked_ys():
     assert ys is None
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("checkpoint", [None, "sqrt", 1, 3])
 def test_scan_agrees_with_a_python_loop(reverse, checkpoint):

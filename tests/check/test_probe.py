@@ -57,6 +57,7 @@ CANCEL = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("factor", [1.0, 1e-12, 1e10])
 @pytest.mark.parametrize("name", CANCEL)
 def test_rounding_is_measured_by_the_terms_that_cancel(name, factor):

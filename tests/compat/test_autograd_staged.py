@@ -88,6 +88,7 @@ def close(a, b):
     onp.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("rules", ["vjp", "jvp", "vjp jvp"])
 @pytest.mark.parametrize("transform", TRANSFORMS)
 @pytest.mark.parametrize("name", USED)

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from adjoint.core.places import Attributes, Bound, Check, Equal, Lacks, Load, Place, described, same_number, values_at
+from adjoint.core.places import Attributes, Bound, Check, Equal, Load, Place, described, same_number, values_at
 
 
 def place(load, owner, key=None, check=Check.INPUT, expected=None, **more):
@@ -69,7 +69,7 @@ OBJECT, OWNER = object(), UserDict()
         (Check.LENGTH, (list, 2), [1, 2], (1, 2)),
         (Check.LENGTH, (list, 2), [1, 2], [1]),
         (Check.TEST, np.isfinite, 1.0, np.inf),
-        (Check.TEST, Lacks("real"), OBJECT, 1.0),
+        (Check.LACKS, "real", OBJECT, 1.0),
         (Check.TEST, Bound(OWNER.keys), OWNER.keys, UserDict().keys),
         (Check.TEST, Attributes(SimpleNamespace(a=1)), SimpleNamespace(a=2), SimpleNamespace(a=1, b=2)),
         (Check.NO_ENTRY, "a", {"b": 1}, {"a": 1}),

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import adjoint as ad
+from adjoint.core.errors import FreedError
 
 
 def test_nodes_are_freed_as_the_backward_pass_goes():
@@ -96,3 +97,47 @@ def test_shared_cotangents_are_not_added_to_in_place(n):
     # v = (4x + w)/2, so v² = (4x + w)²/4
     np.testing.assert_allclose(gx, 2 * (4 * x + w) + 2 * w + 1)
     np.testing.assert_allclose(gw, (4 * x + w) / 2 + 2 * x + 1)
+
+
+# -- the quick pass of the imperative style ----------------------------------------------------------------------
+
+QUICK = {
+    "elementwise": lambda x: np.sum(np.sin(x) * x - 0.5 / (x + 3)),
+    "a constant": lambda x: np.sum(x * np.arange(4.0) + np.arange(4.0) ** x),
+    "indices": lambda x: np.sum(x[1:] * x[:-1]) + x[0],
+    "several results": lambda x: np.sum(np.linalg.eigh(np.outer(x, x) + np.diag(np.arange(4.0)))[0] ** 2),
+    "a mask at an infinite slope": lambda x: np.sum(np.where(x > 1, np.sqrt(np.abs(x - x)), x)),
+    "an overflow": lambda x: np.sum(np.log(1 + np.exp(1000 * np.abs(x)))),
+    "a loop": lambda x: ad.scan(lambda c, _: (np.tanh(c), None), x, None, 3)[0].sum(),
+}
+
+
+@pytest.mark.parametrize("room", [1 << 20, 5])
+@pytest.mark.parametrize("name", QUICK)
+def test_backward_as_grad(name, room, monkeypatch):
+    monkeypatch.setattr("adjoint.eager.backward.ROOM", room)
+    f, value = QUICK[name], np.array([0.3, -0.7, 1.5, 0.2])
+    with np.errstate(all="ignore"):
+        x = ad.array(value, requires_grad=True)
+        y = f(x)
+        y.backward(retain_graph=True)
+        y.backward()
+        np.testing.assert_allclose(x.grad, 2 * ad.grad(f)(value), rtol=1e-13)
+        with pytest.raises(FreedError):
+            y.backward()
+
+
+def test_ops_of_the_ambient_tape():
+    """Modes of NumPy, no_grad and overflows are noticed at each op, in the recording functions too."""
+    x = ad.array(np.array([0.5, 1000.0]), requires_grad=True)
+    with np.errstate(over="raise"), pytest.raises(FloatingPointError):
+        np.exp(x)
+    with pytest.warns(RuntimeWarning, match="overflow") as seen:
+        y = np.exp(x)
+    assert seen[0].filename == __file__
+    np.sum(1 / y).backward()
+    assert x.grad[0] == pytest.approx(-np.exp(-0.5))
+    assert np.isnan(x.grad[1])  # what was lost in an overflow gives no zero
+    with ad.no_grad():
+        assert (x * 2 + x).grad_fn is None
+    assert (x * 2).grad_fn is not None

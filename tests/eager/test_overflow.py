@@ -49,6 +49,7 @@ def quiet():
         yield
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", LOST)
 def test_an_overflow_gives_no_finite_number(name, form):

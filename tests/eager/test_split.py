@@ -241,6 +241,7 @@ DEPENDENT = {
 POINTS = {"ones": np.eye(2), "zeros": np.zeros((2, 2)), "two of three": np.diag([1.0, 1.0, 2.0]), "complex": np.eye(2) + 0j}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("place", POINTS)
 @pytest.mark.parametrize("name", DEPENDENT)
 @pytest.mark.filterwarnings("ignore:.*repeated eigenvalues")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.special
 import test_compiled_programs as random_programs
+from night import rotated
 
 import adjoint as ad
 import adjoint.numpy as anp
@@ -100,6 +102,14 @@ def long_program(x, count=600):
         else:
             values[k] = np.concatenate([first, b[shift:]]) - factor
     return np.stack(values)
+
+
+def awkward(double, x, x_at, status, adjoint_x, M_PI, sum, range, errno, complex, let, NaN, y, out, tuple, jnp, c0, s1):
+    """Arguments with names that mean something in C, JavaScript, Python or JAX, or that the code itself might use."""
+    first = np.sum(np.exp(-double * double) * x + x_at * status - adjoint_x * M_PI) + ad.fori_loop(
+        0, 3, lambda i, c: c * sum[i], range[0]
+    )
+    return first + np.sum(errno * let + complex * NaN) * y[0] - np.sum(np.maximum(out, tuple) * 1.5) + jnp[1] * c0[2] * s1[0]
 
 
 def many_results(x, n):
@@ -257,6 +267,7 @@ SAMPLES: dict[str, tuple[Any, tuple[Any, ...], tuple[str, ...]]] = {
     "cholesky": (lambda a: np.sum(np.linalg.cholesky(a) ** 3), (S,), ("gradient", "hvp")),
     "large cholesky": (lambda a: np.sum(np.linalg.cholesky(a @ a.T + 40 * np.eye(40))), (RNG.normal(size=(40, 40)),), G),
     "gather": (lambda x, i: np.sum(x[i] ** 2), (X, np.array([0, -1, 3, 3])), G),
+    "awkward names": (awkward, tuple(X + k for k in range(18)), G),
     "scan": (lambda x: recurrence(x)[0], (X,), G),
     "stacks": (recurrence, (X,), ()),
     "fori": (lambda x: ad.fori_loop(0, 10, lambda i, c: np.sin(c) * x, x).sum(), (X,), G),
@@ -399,6 +410,7 @@ LOOSE = {
 }
 
 
+@functools.cache  # several exporters write each of them
 def sample(name: str) -> list[tuple[Part, list[Any], list[Any]]]:
     """The parts of a sample, with flat inputs and the results of its graph."""
     f, args, derivatives = SAMPLES[name]
@@ -410,6 +422,14 @@ def sample(name: str) -> list[tuple[Part, list[Any], list[Any]]]:
             inputs += [np.random.default_rng(1).normal(size=t.shape).astype(t.dtype) for t in more]
             found.append((part, inputs, list(map(np.asarray, part.graph.run_flat(inputs)))))
     return found
+
+
+def share(exporter: str) -> list[str]:
+    """The samples that an exporter is tested with: all at night.
+
+    Otherwise C and JavaScript, which are written from the same steps, take turns, and so do object files and WebAssembly.
+    """
+    return rotated(SAMPLES, exporter in ("javascript", "object"), 2)
 
 
 def agree(found: list[Any], wanted: list[Any], name: str, tolerance: float = 1e-11) -> None:

@@ -11,7 +11,7 @@ import pytest
 import scipy.special
 from export import c_compiler
 from export.c_compiler import COMPILERS, STRICT, Library
-from export.samples import LOOSE, SAMPLES, X, agree, exportable, random_samples, sample
+from export.samples import LOOSE, SAMPLES, X, agree, exportable, random_samples, sample, share
 from night import AT_NIGHT
 
 import adjoint as ad
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(not COMPILERS, reason="no C compiler; on Debian:
 SANITIZED = ["-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 
 
-@pytest.mark.parametrize("name", SAMPLES)
+@pytest.mark.parametrize("name", share("c"))
 def test_samples(name, tmp_path):
     samples = sample(name)
     compiler = COMPILERS[hash_of(name) % len(COMPILERS)]

@@ -163,6 +163,10 @@ def test_classes_are_passed_not_imported(tmp_path):
     other.__module__ = Params.__module__
     with pytest.raises(SavedProgramError, match=r"has the fields \['w', 'c'\], and had \['w', 'b'\]"):
         ad.load(path, containers=[Pair, other])
+    one = ad.save(tmp_path / "one", lambda p: p.w * p.b, Params(X, 1.0))
+    same(ad.load(one, containers=Params), lambda p: p.w * p.b, Params(X, 3.0))
+    with pytest.raises(ArgumentError, match=r"containers of load are classes, as in containers=\[Params\]; got Params"):
+        ad.load(one, containers=[Params(X, 1.0)])
     plain = type("Params", (), {"__module__": Params.__module__})
     with pytest.raises(SavedProgramError, match="is no container"):
         ad.load(path, containers=[Pair, plain])

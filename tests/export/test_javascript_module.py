@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 
 import numpy as np
 import pytest
 import scipy.special
-from export import node
-from export.samples import LOOSE, SAMPLES, X, agree, exportable, random_samples, sample
+from export import node, typescript
+from export.samples import LOOSE, SAMPLES, X, agree, exportable, random_samples, sample, share
 
 import adjoint as ad
 from adjoint import export
@@ -19,9 +18,9 @@ pytestmark = pytest.mark.skipif(not node.NODE, reason="Node is not installed; on
 
 
 def test_samples(tmp_path):
-    """All in one process of Node."""
+    """In one process of Node."""
     calls, wanted = [], []
-    for i, name in enumerate(SAMPLES):
+    for i, name in enumerate(share("javascript")):
         samples = sample(name)
         (tmp_path / f"sample{i}.mjs").write_text(write([part for part, _, _ in samples]).source)
         for part, inputs, results in samples:
@@ -92,22 +91,43 @@ try { looped(new Float64Array(4), new Float64Array(3)); } catch (e) { console.lo
 def test_declarations(tmp_path):
     result = export.javascript(lambda x, n: (np.sum(x), x > n), X, 2.0, path=tmp_path / "pair.mjs", name="pair")
     assert (
-        "export function pair(x: Float64Array, n: number, out?: { y1: Uint8Array }): { y0: number; y1: Uint8Array };"
+        "export function pair(x: Float64Array, n: number, out?: { y1?: Uint8Array }): { y0: number; y1: Uint8Array };"
         in result.declarations
     )
     assert (tmp_path / "pair.d.mts").read_text() == result.declarations
-    tsc = shutil.which("tsc")
-    if tsc:
-        (tmp_path / "use.mts").write_text(
-            'import { pair } from "./pair.mjs"; const y: number = pair(new Float64Array(6), 1).y0; void y;'
-        )
-        subprocess.run([tsc, "--noEmit", "--strict", "--module", "nodenext", "use.mts"], cwd=tmp_path, check=True)
+
+
+@typescript.needed
+def test_declarations_are_typescript(tmp_path):
+    """Those of all samples, used with every argument and result, by the compiler."""
+    lines = []
+    for i, name in enumerate(SAMPLES):
+        made = [part for part, _, _ in sample(name)]
+        (tmp_path / f"sample{i}.d.mts").write_text(write(made).declarations)
+        lines.append(f'import * as m{i} from "./sample{i}.mjs";')
+        lines += [typescript.use(f"m{i}", part, i) for part in made]
+    typescript.check(tmp_path, lines)
+
+
+@typescript.needed
+def test_wrong_calls_are_refused_by_typescript(tmp_path):
+    export.javascript(lambda x, n: (np.sum(x), x > n), X, 2.0, path=tmp_path / "pair.mjs", name="pair")
+    start = ['import { pair } from "./pair.mjs";', "const x = new Float64Array(6);"]
+    right = [
+        "const y: number = pair(x, 1).y0;",
+        "pair(x, 1, {});",
+        "const z: Uint8Array = pair(x, 1, { y1: new Uint8Array(6) }).y1;",
+    ]
+    typescript.check(tmp_path, [*start, *right])
+    for wrong in ("pair(x);", "pair([1], 1);", "pair(x, x);", "const y: string = pair(x, 1).y0;", "pair(x, 1, { y2: x });"):
+        assert "error TS" in typescript.compiled(tmp_path, [*start, wrong]), wrong
 
 
 def test_refusals(tmp_path):
     with pytest.raises(ad.AdjointError, match=r"export\.javascript has no code for 'hyperu'"):
         export.javascript(lambda x: scipy.special.hyperu(0.5, 1.5, x), X, name="f")
-    with pytest.raises(ad.AdjointError, match="cannot name a function 'delete'"):
-        export.javascript(lambda x: x, X, name="delete")
+    for name in ("delete", "then", "Math", "kernel3", "all_f64"):
+        with pytest.raises(ad.AdjointError, match=f"cannot name a function '{name}'"):
+            export.javascript(lambda x: x, X, name=name)
     with pytest.raises(ad.AdjointError, match=r"ends in \.js"):
         export.javascript(lambda x: x, X, name="f", path=tmp_path / "f.c")

@@ -67,6 +67,7 @@ FUNCTIONS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", TOLERANCES)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_values_and_gradients(folder, name, dtype):

@@ -81,3 +81,14 @@ def test_samples(name):
     assert len(re.findall(r"\\left\b", text)) == len(re.findall(r"\\right\b", text))
     for kind in ("aligned", "cases"):
         assert text.count(rf"\begin{{{kind}}}") == text.count(rf"\end{{{kind}}}")
+
+
+@pytest.mark.parametrize(
+    "x", [0.0, np.pi, -np.pi / 6, 12 * np.pi, 13 * np.pi, 1e308, np.finfo(float).max, np.inf, -np.inf, np.nan]
+)
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_numbers_of_every_size(x, dtype):
+    with np.errstate(over="ignore"):
+        number = np.asarray(x, dtype)[()]
+    (line,) = lines(lambda y: y * number, np.ones(3, dtype))
+    assert ("pi" in line) == (dtype == "float64" and 0 < abs(x) <= 12 * np.pi)

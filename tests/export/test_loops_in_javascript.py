@@ -12,7 +12,6 @@ from export.test_wasm_module import LOADED, put
 
 import adjoint as ad
 from adjoint import export
-from adjoint.export import object_file
 from adjoint.export.javascript_module import write
 from adjoint.export.program import parts
 
@@ -133,23 +132,3 @@ def test_arrays_with_longer_indices_are_refused():
     long = np.broadcast_to(0.0, 2**31)
     with pytest.raises(ad.AdjointError, match=r"no array of 2147483648 numbers: at most 2\^31 - 1"):
         export.javascript(lambda x: x[5] + x[-1], long, name="f")
-
-
-def test_strides_are_steps_of_the_index():
-    text = "\n".join(
-        [
-            "define internal void @kernel1(ptr %b0, i64 %i, i64 %j) {",
-            "  %t1 = mul nsw i64 %i, 3",
-            "  %t2 = add nsw i64 2, %t1",
-            "  %t3 = getelementptr inbounds double, ptr %b0, i64 %t2",
-            "  %t4 = add nsw i64 -2, %j",
-            "  %t5 = add nsw i64 %t4, %t1",
-            "  %t6 = getelementptr inbounds double, ptr %b0, i64 %t5",
-        ]
-    )
-    made = object_file._strided(text).splitlines()
-    assert "  %t3.row = getelementptr inbounds double, ptr %b0, i64 2" in made
-    assert "  %t3 = getelementptr inbounds [3 x double], ptr %t3.row, i64 %i" in made
-    assert made[-1] == text.splitlines()[-1]  # a row before the array is not in bounds
-    routine = text.replace("@kernel1", "@product1")
-    assert object_file._strided(routine) == routine

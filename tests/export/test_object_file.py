@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import scipy.special
 from export.c_compiler import Library
-from export.samples import LOOSE, SAMPLES, X, agree, sample
+from export.samples import LOOSE, X, agree, sample, share
 from export.test_c_source import main_of
 from night import AT_NIGHT
 
@@ -41,7 +41,7 @@ class ObjectLibrary(Library):
 
 
 @pytest.mark.skipif(not HAS_GCC, reason="no linker; on Debian: apt-get install -y gcc")
-@pytest.mark.parametrize("name", SAMPLES)
+@pytest.mark.parametrize("name", share("object"))
 def test_samples(name, tmp_path):
     samples = sample(name)
     library = ObjectLibrary([part for part, _, _ in samples], tmp_path)

@@ -174,6 +174,30 @@ BATCHES = {
         (None, 0, 0),
         "gradient",
     ),
+    "loss of several": (
+        lambda w, x, y: np.mean((np.tanh(x @ w) - y) ** 2) / 3,
+        lambda n: (np.arange(6.0).reshape(3, 2), RNG.normal(size=(n, 3)), RNG.normal(size=(n, 2))),
+        (None, 0, 0),
+        "value_and_gradient",
+    ),
+    "loss of singles": (
+        lambda w, x: np.mean((x @ w) ** 2) * np.float32(0.5),
+        lambda n: (np.ones((3, 2), np.float32), RNG.normal(size=(n, 3)).astype(np.float32)),
+        (None, 0),
+        "gradient",
+    ),
+    "factors": (
+        lambda x: (
+            np.sum(x) / (len(x) + 1),
+            -np.sum(x) / np.sqrt(len(x)),
+            x * (len(x) / 7),
+            np.std(x, ddof=1),
+            x * np.sqrt(len(x) - 2),
+        ),
+        lambda n: (RNG.normal(size=n),),
+        0,
+        "vjp",
+    ),
     "mean": (lambda batch: np.mean(batch), lambda n: (RNG.normal(size=n),), 0, "gradient"),
     "softmax": (lambda x: np.exp(x - x.max(1, keepdims=True)), lambda n: (RNG.normal(size=(n, 3)),), 0, ()),
     "columns": (lambda x: np.var(x, axis=1) + x[:, -1], lambda n: (RNG.normal(size=(2, n)),), 1, ()),
@@ -195,7 +219,14 @@ def test_a_free_size(name):
 
 @pytest.mark.parametrize(
     "f",
-    [lambda x: sum(v for v in x), lambda x: np.sort(x)[len(x) // 2], lambda x: x * np.sin(np.arange(len(x))), lambda x: x[::3]],
+    [
+        lambda x: sum(v for v in x),
+        lambda x: np.sort(x)[len(x) // 2],
+        lambda x: x * np.sin(np.arange(len(x))),
+        lambda x: x[::3],
+        lambda x: x * len(x) ** 3,
+        lambda x: x / np.log(len(x)),
+    ],
 )
 def test_a_size_that_cannot_be_free_is_refused(f):
     with pytest.raises(UnsupportedError, match="the size of a batch cannot be free"):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from export.c_compiler import COMPILERS, Library
 from export.in_process import results
+from night import rotated
 
 from adjoint.export.c_source import write
 from adjoint.export.program import parts
@@ -56,10 +57,10 @@ def test_products_with_longer_vectors(flags, dtype, tol, tmp_path):
     information = pathlib.Path("/proc/cpuinfo")
     if not information.exists() or not set(VECTORS[flags]) <= set(information.read_text(encoding="utf-8").split()):
         pytest.skip(f"this processor has no {VECTORS[flags][0]}, or does not say so")
-    for sizes in SIZES:
+    for i, sizes in enumerate(SIZES):
         given, f = products(sizes, dtype)
         (part,) = parts(f, given, {}, derivatives=(), argnums=0, name="f")
-        for compiler in COMPILERS:
+        for compiler in rotated(COMPILERS, i, len(COMPILERS)):
             library = Library(write([part]), tmp_path, "f", compiler, ("-O3", *flags))
             for found, expected in zip(library(part, given), f(*given), strict=True):
                 np.testing.assert_allclose(found, expected, rtol=tol, atol=10 * tol)

@@ -66,6 +66,7 @@ def caller(part, inputs):
     return "\n".join(["  {", *lines, "  }"])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("compiler", COMPILERS)
 @pytest.mark.parametrize("chunk", range(len(CHUNKS)))
 def test_ops(chunk, compiler, tmp_path):

@@ -24,6 +24,7 @@ def test_blocks_are_indented():
 
 def test_names_stay_different():
     assert renamed(["x", "for", "x", "for_"], words("for while").__contains__) == ["x", "for_", "x_", "for__"]
+    assert renamed(["own_x"], lambda name: name.startswith("own")) == ["own_x_"]
 
 
 def test_templates_replace_whole_words():

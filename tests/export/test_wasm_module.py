@@ -8,15 +8,16 @@ import subprocess
 import numpy as np
 import pytest
 from browser import INSTALL, Browser, executable
-from export import node
-from export.samples import LOOSE, SAMPLES, X, agree, exportable, random_samples, sample
+from export import node, typescript
+from export.samples import LOOSE, SAMPLES, X, agree, exportable, random_samples, sample, share
 from night import sampled
 
 import adjoint as ad
 from adjoint import export
 from adjoint.export import javascript_module
+from adjoint.export.javascript_module import ARRAYS
 from adjoint.export.program import parts
-from adjoint.export.wasm_module import write
+from adjoint.export.wasm_module import declarations, write
 
 needs_node = pytest.mark.skipif(not node.NODE, reason="Node is not installed; on Debian: apt-get install -y nodejs")
 LOADED = "await {module}.load()"
@@ -31,10 +32,10 @@ def put(folder, name, made, **options):
 @needs_node
 @pytest.mark.parametrize("simd", [False, True])
 def test_samples(simd, tmp_path, monkeypatch):
-    """All in one process of Node; without vectors, one in three."""
+    """In one process of Node; without vectors, one in three."""
     monkeypatch.setitem(node.ARRAYS, "int64", "BigInt64Array")
     calls, wanted = [], []
-    for i, name in enumerate(SAMPLES if simd else sampled(SAMPLES, 3)):
+    for i, name in enumerate(share("wasm") if simd else sampled(share("wasm"), 3)):
         samples = sample(name)
         put(tmp_path, f"sample{i}", [part for part, _, _ in samples], simd=simd)
         for part, inputs, results in samples:
@@ -64,8 +65,29 @@ def test_files(tmp_path):
     assert "energy_gradient(x: Float64Array, out?: Float64Array): Float64Array;" in (tmp_path / "energy.d.ts").read_text()
     with pytest.raises(ad.AdjointError, match=r"ends in \.wasm"):
         export.wasm(lambda x: x, X, name="f", path=tmp_path / "f.js")
-    with pytest.raises(ad.AdjointError, match="cannot name a function 'load'"):
-        export.wasm(lambda x: x, X, name="load")
+    for name in ("memory", "arrays", "then"):
+        with pytest.raises(ad.AdjointError, match=f"cannot name a function '{name}'"):
+            export.wasm(lambda x: x, X, name=name)
+
+
+@needs_node
+def test_functions_of_any_name(tmp_path):
+    first = ["load", "source", "env", "instance", "fetch", "URL", "delete", "return", "double"]
+    names = [*first, "c0", "constructor", "toString", "name", "length", "Promise", "x", "exported"]
+    made = [part for name in names for part in parts(lambda x: x * 2, (3.0,), name=name)]
+    put(tmp_path, "names", made)
+    assert node.run(tmp_path, [("names.mjs", part, [3.0]) for part in made], LOADED) == [[6.0]] * len(made)
+
+
+@typescript.needed
+def test_declarations_are_typescript(tmp_path):
+    lines = []
+    for i, name in enumerate(SAMPLES):
+        made = [part for part, _, _ in sample(name)]
+        (tmp_path / f"sample{i}.d.mts").write_text(declarations(made))
+        lines.append(f'import {{ load as load{i} }} from "./sample{i}.mjs"; const m{i} = await load{i}();')
+        lines += [typescript.use(f"m{i}", part, i, {**ARRAYS, "int64": "BigInt64Array"}) for part in made]
+    typescript.check(tmp_path, lines)
 
 
 @needs_node

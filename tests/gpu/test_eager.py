@@ -1,13 +1,16 @@
 """Eager transforms of arrays on a GPU: as on the host, op by op on CuPy; ops without a counterpart there are refused by name."""
 
+import warnings
+
 import numpy as np
 import pytest
 from gpu.test_jit import OnGPU
 
 import adjoint as ad
 import adjoint.numpy as anp
-from adjoint.core.errors import UnsupportedError
+from adjoint.core.errors import ArgumentError, UnsupportedError
 from adjoint.core.tree import flatten
+from adjoint.scipy.special import logsumexp
 
 RNG = np.random.default_rng(0)
 X, M, P = RNG.normal(size=4), RNG.normal(size=(3, 4)), RNG.uniform(1, 2, size=4)
@@ -48,6 +51,20 @@ FUNCTIONS = {
     "norm": lambda x, m: np.linalg.norm(x) + np.linalg.norm(m),
     "through jit": lambda x, m: ad.jit(lambda x: np.sum(np.sin(x) ** 2))(x),
     "adjoint.numpy": lambda x, m: anp.sum(anp.sin(x) * anp.cos(x)),
+    "medians and quantiles": lambda x, m: np.median(x) + np.quantile(m, 0.3) + np.sum(np.median(m, axis=0) * x),
+    "an array of numbers": lambda x, m: np.sum(anp.array([x[0], x[1] * 2, 3.0]) ** 2),
+}
+
+SQUARE = lambda x, m: m.T @ m + np.eye(4) * (2 + np.sum(x * x))
+COMPILED = {  # for which CuPy has no functions
+    "scan": lambda x, m: np.sum(ad.scan(lambda c, r: (np.tanh(c + r), c * r), x, m)[1]),
+    "while": lambda x, m: np.sum(ad.while_loop(lambda c: np.sum(c) < 100, lambda c: c * 1.5, x * x)),
+    "cond": lambda x, m: np.sum(ad.cond(np.sum(x) > 0, np.sin, np.cos, x)),
+    "checkpoint": lambda x, m: np.sum(ad.checkpoint(lambda x, m: np.tanh(m @ x))(x, m)),
+    "cholesky": lambda x, m: np.sum(np.log(np.diag(np.linalg.cholesky(SQUARE(x, m))))),
+    "qr": lambda x, m: np.sum(np.abs(np.linalg.qr(SQUARE(x, m))[1])),
+    "solve": lambda x, m: np.sum(np.linalg.solve(SQUARE(x, m), x)),
+    "logsumexp": lambda x, m: np.sum(logsumexp(m, axis=0) * x),
 }
 
 TRANSFORMS = {
@@ -101,9 +118,35 @@ def test_arrays_on_the_gpu_outside(gpu):
     np.testing.assert_allclose(gpu.get(g), 2 * M.T @ (M @ X) + M[0], rtol=1e-12)
 
 
-def test_ops_without_a_counterpart_are_named(gpu):
-    with pytest.raises(UnsupportedError, match=r"scan is not available for CuPy arrays.*ad\.jit"):
-        ad.grad(lambda x: np.sum(ad.scan(lambda c, _: (np.where(c > 0, np.sin(c), c), None), x, None, 3)[0]))(gpu.put(X))
+@pytest.mark.parametrize("transform", ["grad", "jvp", "forward over reverse"])
+@pytest.mark.parametrize("name", COMPILED)
+def test_ops_without_a_counterpart_are_compiled(gpu, name, transform):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # that a function is compiled again
+        for size in range(4):
+            same(gpu, TRANSFORMS[transform](COMPILED[name]), X, np.concatenate([M] + [M[:1]] * size))
+
+
+def test_ops_without_a_counterpart_or_a_kernel_are_named(gpu):
+    if hasattr(gpu, "xp") and hasattr(gpu.xp.linalg, "eig"):
+        pytest.skip("this CuPy has eig")
+    with pytest.raises(UnsupportedError, match=r"eig is not available for CuPy arrays.*copies on the host"):
+        ad.grad(lambda m: np.sum(np.abs(np.linalg.eig(m)[0])))(gpu.put(M[:, :3]))
+
+
+def test_programs_are_shown_and_saved_on_the_host(gpu, tmp_path):
+    """A graph and a trace do not depend on where the arrays are."""
+    x, f = gpu.put(X), lambda x: np.sum(np.sin(x) * x)
+    assert str(ad.graph(f)(x)) == str(ad.graph(f)(X))
+    assert str(ad.trace(f)(x)) == str(ad.trace(f)(X))
+    ad.save(tmp_path / "f.adjoint", f, x)
+    assert ad.load(tmp_path / "f.adjoint")(X) == f(X)
+
+
+@pytest.mark.parametrize("tool", [ad.check_grads, ad.finite_difference, ad.compare])
+def test_tools_of_the_host_say_so(gpu, tool):
+    with pytest.raises(ArgumentError, match=rf"argument 0 of {tool.__name__} is on a GPU.*pass x\.get\(\)"):
+        tool(lambda x: np.sum(np.sin(x)), gpu.put(X))
 
 
 def test_integers_are_refused_as_on_the_host(gpu):

@@ -104,10 +104,35 @@ def test_condition_of_singular_matrices():
     for p in (None, 1, "fro"):
         with np.errstate(all="ignore"):
             expected = np.linalg.cond(a, p)
-        y, pull = ad.vjp(lambda a, p=p: np.linalg.cond(a, p), a)
+        with pytest.warns(RuntimeWarning, match="no derivative"):
+            y, pull = ad.vjp(lambda a, p=p: np.linalg.cond(a, p), a)
         np.testing.assert_array_equal(y, expected)
         g = pull(np.array([0.0, 1.0]))[0]
         assert np.all(np.isfinite(g))
+
+
+SINGULAR = {
+    "zeros": np.zeros((2, 2)),
+    "dependent columns": np.array([[1.0, 2.0], [2.0, 4.0]]),
+    "to working precision": np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]]),
+    "complex": np.array([[1.0, 1j], [1j, -1.0]]),
+    "single precision": np.array([[1.0, 2.0], [2.0, 4.0]], np.float32),
+}
+
+
+@pytest.mark.filterwarnings("ignore:the condition number")
+@pytest.mark.parametrize("p", [None, 1, 2, -2, np.inf, "fro"])
+@pytest.mark.parametrize("name", SINGULAR)
+def test_condition_of_singular_matrices_has_no_derivative(name, p):
+    a = SINGULAR[name]
+    f = lambda a: np.linalg.cond(a, p)
+    with np.errstate(all="ignore"):
+        expected = f(a)
+    value, slope = ad.value_and_grad(f)(a)
+    np.testing.assert_allclose(value, expected)
+    assert value.dtype == expected.dtype
+    for g in (slope, ad.jit(ad.grad(f))(a), ad.jvp(f, (a,), (np.ones_like(a),))[1], ad.graph(ad.grad(f))(a)(a)):
+        assert np.all(np.isnan(g))
 
 
 @pytest.mark.parametrize(

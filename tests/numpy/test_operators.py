@@ -152,6 +152,7 @@ OBJECTS = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("x", [np.array([1.0, 0.5, 0.1]), np.zeros((2, 0)), np.float64(1.0), 0.5, 1.0], ids=repr)
 @pytest.mark.parametrize("other", OBJECTS, ids=lambda x: "object" if type(x) is object else repr(x)[:20])
 def test_objects_that_are_compared(other, x):

@@ -117,6 +117,7 @@ class TestNastyPoints:
             ad.grad(lambda x: np.sum(np.sum(x, axis=(0, 0))))(X)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("zeros", [0, 1, 2, 3])
 @pytest.mark.parametrize("n", [1, 2, 3, _DOUBLED - 1, _DOUBLED, _DOUBLED + 1, 3 * _DOUBLED + 1, 700])
 def test_products_of_any_length_are_exact_at_zeros(n, zeros):

@@ -121,6 +121,7 @@ def test_out():
     check(f, X, vmap=False)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("n", [1, 2, 30, 5000])
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 def test_a_compiled_running_extremum_computes_nothing_for_its_derivative(n, dtype):

@@ -245,6 +245,7 @@ def sorted_in_place(x):
     return y
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "longdouble", "complex64", "complex128", "clongdouble"])
 @pytest.mark.parametrize("name", SELECTIONS)
 def test_every_dtype(name, dtype):
@@ -285,6 +286,7 @@ def test_unique_of_any_shape_is_that_of_numpy(data, shape):
             assert (a.dtype, a.shape) == (b.dtype, b.shape)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("n", [1, 2, 40, 600])
 @pytest.mark.parametrize("repeats", [1, 3])
 def test_one_program_serves_all_calls_with_as_many_distinct_values(n, repeats):

@@ -195,3 +195,13 @@ def test_the_matrices_to_be_transposed_have_two_axes(transpose, x):
                 transform(transpose)(x)
         else:
             assert transform(transpose)(x).shape == transpose(x).shape
+
+
+@pytest.mark.parametrize("axes", [(1, 0, 2), [2, 0, 1], np.array([1, 2, 0]), (np.int64(0), np.int8(2), 1), range(3), (-1, 0, 1)])
+def test_axes_of_transpose_in_every_form(axes):
+    x = np.arange(24.0).reshape(2, 3, 4)
+    for f in (lambda x: np.transpose(x, axes), lambda x: x.transpose(axes), lambda x: np.permute_dims(x, axes)):
+        _, tangent = ad.jvp(f, (x,), (x,))
+        np.testing.assert_array_equal(tangent, np.transpose(x, axes))
+    for one in (0, np.int64(0), np.array(0)):
+        np.testing.assert_array_equal(ad.jvp(lambda v: np.transpose(v, one), (x[0, 0],), (x[0, 0],))[1], x[0, 0])

@@ -149,6 +149,7 @@ def test_quantiles_of_infinite_samples(method):
                     np.testing.assert_array_equal(y, expected)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("count", [1, 2, 5, 6, 9])
 @pytest.mark.parametrize("n", [1, 2, 7, 600, 3000])
 def test_few_quantiles_are_found_without_sorting_and_are_those_of_the_sorted(n, count):

@@ -132,6 +132,7 @@ OF_WHOLE_NUMBERS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", [bool, np.int8, np.uint8, np.int16, np.uint32, np.int64, np.uint64], ids=lambda t: t.__name__)
 @pytest.mark.parametrize("name", OF_WHOLE_NUMBERS)
 def test_extreme_whole_numbers(name, dtype):
@@ -149,3 +150,38 @@ def test_extreme_whole_numbers(name, dtype):
             for found in (ad.jit(f)(x), ad.vmap(f)(x[None])[0]):
                 assert np.asarray(found).dtype == np.asarray(expected).dtype
                 np.testing.assert_allclose(found, expected, rtol=1e-13 if np.asarray(expected).itemsize > 4 else 1e-3)
+
+
+#: Python integers that the dtype may not hold.
+BEYOND = {
+    "clip": lambda x: np.clip(x, -1, 2),
+    "clip above": lambda x: np.clip(x, None, 2**70),
+    "clip below all": lambda x: np.clip(x, None, -5),
+    "clip by a method": lambda x: x.clip(-1000, 300),
+    "where": lambda x: np.where(x > 1, x, -1),
+    "select": lambda x: np.select([x > 1], [x], -1),
+    "less": lambda x: x < -1,
+    "at least": lambda x: x >= -5,
+    "equal": lambda x: x == -1,
+    "largest": lambda x: np.maximum(x, -1),
+    "sum": lambda x: x + 300,
+    "power": lambda x: x**-1,
+    "insert": lambda x: np.insert(x, 0, -1),
+}
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "uint32", "int64", "uint64"])
+@pytest.mark.parametrize("name", BEYOND)
+def test_python_integers_beyond_the_dtype(name, dtype):
+    """NumPy's values, or its error."""
+    f, x = BEYOND[name], np.array([0, 1, 2, 100], dtype)
+    for run in (ad.jit(f), lambda x: ad.vmap(f)(np.stack([x, x]))[1]):
+        try:
+            expected = f(x)
+        except (OverflowError, ValueError) as error:
+            with pytest.raises(type(error)):
+                run(x)
+        else:
+            found = run(x)
+            assert found.dtype == expected.dtype
+            np.testing.assert_array_equal(found, expected)

@@ -40,6 +40,7 @@ def _sine(k):
     return (k * np.sin(k) + np.cos(k) - 1) / k**2
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", INTEGRALS)
 @pytest.mark.parametrize("k", [0.7, 2.0])
 def test_integrals_of_functions(name, k):

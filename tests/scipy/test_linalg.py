@@ -291,6 +291,7 @@ def test_fractional_powers_are_those_of_scipy(matrix, dtype):
             np.testing.assert_allclose(y, expected, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64, np.complex128])
 @pytest.mark.parametrize("matrix", ROOTS)

@@ -43,6 +43,7 @@ def test_values_agree_with_scipy_inside_and_outside_the_support(name, method, lo
     np.testing.assert_allclose(result, expected, rtol=1e-9, atol=1e-14)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", CONTINUOUS)
 @pytest.mark.parametrize("method", ["pdf", "logpdf", *TAILS])
 def test_derivatives(name, method):

@@ -76,6 +76,7 @@ def described(f, *args):
     return y.dtype, y.tolist()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.filterwarnings("ignore:.*compiled")
 @pytest.mark.parametrize("dtype", ["uint8", "int16", "int64", "uint64", "float16", "float32", "float64", "complex64", "bool"])
 @pytest.mark.parametrize("name", WITH_NUMBERS)

@@ -83,6 +83,30 @@ def test_methods_that_are_replaced():
     agree(compiled, model.loss, X)
 
 
+@pytest.mark.filterwarnings("ignore:.* was compiled again")
+@pytest.mark.parametrize("transform", [lambda f: f, ad.grad])
+@pytest.mark.parametrize("owner", ["base", "class"])
+@pytest.mark.parametrize(
+    "made", [lambda old: property(lambda self: 9.0 * self.w), lambda old: np.full(3, 6.0), lambda old: property(old.fget)]
+)
+def test_properties_that_are_replaced(made, owner, transform):
+    """By another property, or by a plain attribute of the class, in the class or in its base."""
+
+    class Base(Model):
+        doubled = property(Model.doubled.fget)
+
+    class Local(Base):
+        pass
+
+    model = Local(np.ones(3))
+    f = transform(lambda x: np.sum(model.doubled * x * x))
+    compiled = ad.jit(f)
+    agree(compiled, f, X)
+    (Local if owner == "class" else Base).doubled = made(Model.doubled)
+    agree(compiled, f, X)
+    agree(compiled, f, 2 * X)
+
+
 @pytest.mark.parametrize("write", [lambda m: setattr(m, "count", m.count + 1), lambda m: delattr(m, "count")])
 def test_a_write_to_an_object_is_refused(write):
     model = Model(np.ones(3))
@@ -118,3 +142,48 @@ def test_other_threads_see_their_objects_as_they_are():
     assert not wrong
     assert Model.__getattribute__ is object.__getattribute__
     assert Model.__setattr__ is object.__setattr__
+
+
+class Namespace:
+    """As a module that is loaded on demand: what it lacks comes from `__getattr__`."""
+
+    def __getattr__(self, name):
+        if name == "missing":
+            raise AttributeError(name)
+        return getattr(np, name)
+
+
+def test_attributes_that_are_left_to_getattr():
+    """They are checked at each call: on the object, and on its class."""
+    space = Namespace()
+    f = ad.jit(lambda x: space.sum(x) * 2.0)
+    x = np.arange(3.0)
+    assert f(x) == f(x) == 6.0
+    space.sum = np.prod
+    assert f(x) == 0.0
+    del space.sum
+    assert f(x) == 6.0
+    Namespace.sum = staticmethod(np.max)
+    try:
+        assert f(x) == 4.0
+    finally:
+        del Namespace.sum
+    assert f(x) == 6.0
+    (programs,) = f.specializations.values()
+    assert any("left to __getattr__" in line for program in programs for line in program.report())
+
+
+def test_an_attribute_that_fails_is_the_users_error():
+    class Failing(Namespace):
+        pass
+
+    space = Failing()
+    f = ad.jit(lambda x: space.sum(x))
+    assert f(np.ones(3)) == 3.0
+
+    def fail(self):
+        raise ValueError("no sum today")
+
+    Failing.sum = property(fail)
+    with pytest.raises(ValueError, match="no sum today"):
+        f(np.ones(3))

@@ -237,6 +237,7 @@ TRANSFORMED = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("transform", TRANSFORMED)
 @pytest.mark.parametrize("name", RAISING)
 @pytest.mark.filterwarnings("ignore")

@@ -356,6 +356,7 @@ def agree(compiled, f, *args):
     np.testing.assert_allclose(compiled(*args), f(*args), rtol=1e-12)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("transform", [lambda f: f, ad.grad, lambda f: ad.vmap(f)], ids=["value", "grad", "vmap"])
 @pytest.mark.parametrize("kind", ["array", "float", "integers"])
 @pytest.mark.parametrize("way", WAYS)

@@ -1,11 +1,13 @@
 """Code that a staged function runs without a copy: the values of its names are checked at each call."""
 
+import dataclasses
 import functools
 import importlib
 import sys
 import warnings
 
 import numpy as np
+import pytest
 
 import adjoint as ad
 
@@ -121,3 +123,53 @@ def test_modules_and_containers_that_hold_themselves(tmp_path, monkeypatch):
             assert compiled(0.3) == f(0.3)
     finally:
         del sys.modules["circles"], sys.modules["circles.shapes"]
+
+
+TEXT = """
+RATE = 2.0
+
+class Layer:
+    def __init__(self, w): self.w = w
+    def __call__(self, x): return np.sin(x) * self.w * RATE
+    def __getitem__(self, k): return k * RATE
+
+def made(x): return Layer(0.5)(x)
+def held(x, layer=Layer(0.5)): return layer(x) + layer[1] * x
+"""
+
+
+@pytest.mark.parametrize("name", ["made", "held"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        "RATE = 5.0",
+        "Layer.__call__ = lambda self, x: x * 9.0",
+        "Layer.__getitem__ = lambda self, k: k * 7.0",
+        "Layer.__init__ = lambda self, w: setattr(self, 'w', 3.0)",
+    ],
+)
+def test_code_of_an_exec_is_the_users(name, change):
+    """Its file has the name that `dataclass` uses for what it makes."""
+    space = {"np": np}
+    exec(TEXT, space)
+    f = space[name]
+    compiled, slope = ad.jit(f), ad.jit(ad.grad(f))
+    for _ in range(2):
+        np.testing.assert_allclose(compiled(0.3), f(0.3))
+        np.testing.assert_allclose(slope(0.3), ad.grad(f)(0.3))
+        exec(change, space)
+    np.testing.assert_allclose(compiled(0.3), f(0.3))
+    np.testing.assert_allclose(slope(0.3), ad.grad(f)(0.3))
+
+
+def test_an_operator_that_a_dataclass_made_and_that_is_replaced():
+    @dataclasses.dataclass
+    class Config:
+        rate: float = 0.5
+
+    config, other = Config(), Config()
+    f = lambda x: x * 2.0 if config == other else x * 3.0
+    compiled = ad.jit(f)
+    assert compiled(1.5) == f(1.5) == 3.0
+    Config.__eq__ = lambda self, other: False
+    assert compiled(1.5) == f(1.5) == 4.5

@@ -279,7 +279,7 @@ def test_in_other_ways(module, name):
 
 
 # Compiling takes a while: a part of the functions each time. test_table.py compiles every op.
-@pytest.mark.parametrize("module, name", sampled(EVERY, 8), ids=lambda v: v)
+@pytest.mark.parametrize("module, name", sampled(EVERY, 16), ids=lambda v: v)
 def test_compiled(module, name):
     calls = [(number, call) for number, call in enumerate(TABLES[module][name]) if "compiled" not in call.without]
     arguments = [call.arguments(np.random.default_rng(number), float) for number, call in calls]

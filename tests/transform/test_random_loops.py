@@ -131,7 +131,7 @@ def near(a, b):
 
 
 @given(programs)
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(60, 8), deadline=None)
 def test_loops_are_what_python_loops_are(program):
     assume(any(statement[0] != "let" for statement in program))
     f, plain = function(program, True), function(program, False)

@@ -147,6 +147,7 @@ def chosen(loop, x):
     return loop(n, lambda i, s: s + np.where(x[3 * i % n] > 0, np.sqrt(x[3 * i % n]), 0.0), 0.0)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("n", [4, 16, 17, 300])
 @pytest.mark.parametrize("f", [inside, before_and_unread, written, written_over, several_at_once, rows, chosen])
 @pytest.mark.parametrize("loop", [for_loop, while_loop])

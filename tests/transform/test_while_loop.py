@@ -94,6 +94,7 @@ LOOPED = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("run", [lambda g: g, ad.jit], ids=["eager", "compiled"])
 @pytest.mark.parametrize("mode", SECOND)
 @pytest.mark.parametrize("name", LOOPED)

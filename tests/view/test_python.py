@@ -193,6 +193,23 @@ def test_readable_programs(f, args, argnums, kind):
         np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14)
 
 
+def test_variables_with_the_names_of_builtins():
+    """Renamed only where the source calls the builtin."""
+
+    def f(range, sum, zip, abs):
+        len = np.exp(range)
+        total = ad.fori_loop(0, 3, lambda i, c: c * np.sin(sum), len)
+        return np.sum(total * zip) + np.sum(np.abs(abs))
+
+    args = tuple(np.linspace(0.1 * k, 1, 4) for k in (1, 2, 3, 4))
+    text = export.python(f, *args, derivatives="gradient")
+    assert "def f(range_, sum, zip, abs):" in text
+    scope = {}
+    exec(text, scope)
+    np.testing.assert_allclose(scope["f"](*args), f(*args), rtol=1e-12)
+    np.testing.assert_allclose(scope["f_gradient"](*args), ad.grad(f)(*args), rtol=1e-12)
+
+
 def test_it_reads_as_a_person_writes_it():
     text = export.python(model, np.ones((4, 3)), np.ones((3, 2)), np.ones(2), derivatives="gradient", argnums=(1, 2))
     assert "np.tanh(x @ w + b)  # test_python.py:" in text

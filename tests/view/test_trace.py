@@ -312,12 +312,12 @@ def test_notations():
 
 def test_the_name_is_both_the_function_and_the_package():
     import adjoint.eager.tape
-    import adjoint.staging.concrete as witness
+    import adjoint.staging.concrete as concrete
     from adjoint import trace
 
     assert trace is adjoint.trace is ad.trace
     assert adjoint.eager.tape.__name__ == "adjoint.eager.tape"
-    assert witness is adjoint.staging.concrete
+    assert concrete is adjoint.staging.concrete
     assert "x = 1" in str(trace(lambda x: x * 2)(1.0))
     assert list(inspect.signature(trace).parameters) == ["f", "seed", "tangents"]
     with pytest.raises(ad.AdjointError, match=r"trace expects a function, got int.*test_trace.py"):

@@ -16,6 +16,7 @@ from ..core.bind import Trace, Traced, rounded, snapshot, unwrap_fresh
 from ..core.errors import ArgumentError, DtypeError, ShapeError, user_level
 from ..core.tree import LEAF, Structure, flatten, leaf_names
 from ..core.types import Type, Value, dtype_of, is_inexact, is_masked, shape_of
+from ..device.arrays import gpu_of
 from ..eager.on_gpu import lift
 
 PLAIN = (np.ndarray, np.generic, float, int, complex)
@@ -108,6 +109,17 @@ def positions(argnums: Any, count: int, transform: str) -> tuple[tuple[int, ...]
     return wrapped, single
 
 
+def without_class(x: Any, name: str) -> Any:
+    """A leaf as it is, or as a plain array if it is of a subclass with NumPy's arithmetic, such as a memory map."""
+    if type(x) is np.ndarray or not isinstance(x, np.ndarray):
+        return x
+    if is_masked(x):
+        raise ArgumentError(f"{name} is a masked array; pass x.filled(0.0) and the mask separately")
+    if isinstance(x, np.matrix):
+        raise ArgumentError(f"{name} is a np.matrix, which redefines the product; pass np.asarray(x), and write @")
+    return np.asarray(x)
+
+
 def differentiable(x: Any, name: str, transform: str) -> Value:
     """A leaf that can carry a derivative, checked."""
     if type(x) is float or (type(x) is np.ndarray and x.dtype.kind in "fc"):
@@ -118,20 +130,17 @@ def differentiable(x: Any, name: str, transform: str) -> Value:
             raise x.by.leaked()
         given, x = x, snapshot(x)
         x.layout = given.noted_strides  # needed if something is written in place
-    if is_masked(x):
-        raise ArgumentError(f"{name} of {transform} is a masked array; pass x.filled(0.0) and the mask separately")
+    x = without_class(x, f"{name} of {transform}")
     whole = isinstance(x, (bool, int, np.bool_, np.integer)) and not isinstance(x, np.timedelta64)  # an integer to NumPy
     if whole or (isinstance(x, (np.ndarray, Traced)) and dtype_of(x).kind in "biu"):
         fix = f"write {float(x)!r}" if isinstance(x, (int, np.integer)) else "pass x.astype(float)"
         kind = type(x).__name__ if isinstance(x, (bool, int)) else dtype_of(x).name
         raise DtypeError(f"{transform} needs floats, but {name} is {kind}; {fix}, or leave it out of argnums")
     if not isinstance(x, NUMBERS) or not is_inexact(dtype_of(x)):
+        if gpu_of(x) is not None:
+            raise ArgumentError(f"{name} of {transform} is on a GPU, and {transform} works on the host; pass x.get(), a copy")
         what = f"an array of dtype {x.dtype}" if isinstance(x, np.ndarray) else f"{type(x).__name__} {x!r:.40}"
         raise ArgumentError(f"{transform} needs floats, but {name} is {what}")
-    if isinstance(x, np.matrix):
-        raise ArgumentError(f"{name} of {transform} is a np.matrix, which redefines the product; pass np.asarray(x), and write @")
-    if type(x) is not np.ndarray and isinstance(x, np.ndarray):
-        x = np.asarray(x)  # such as a memory map
     return x
 
 
@@ -203,7 +212,7 @@ def output_leaf(y: Any, f: Callable[..., Any], transform: str, label: str = "", 
 
 def match_type(t: Any, wanted: Type, what: str) -> Value:
     """A tangent or cotangent given by the user, which must have the type of its primal."""
-    t = unwrap_fresh(t)
+    t = without_class(unwrap_fresh(t), what)
     if isinstance(t, (list, tuple)) or not isinstance(t, NUMBERS):
         raise ArgumentError(f"{what} is {type(t).__name__}, expected an array of type {wanted!r}")
     if shape_of(t) != wanted.shape:

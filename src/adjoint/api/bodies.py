@@ -14,11 +14,11 @@ import numpy as np
 from ..core.bind import Traced, snapshot, unwrap_fresh
 from ..core.errors import ArgumentError, DtypeError, ShapeError, UnsupportedError, runs_inside
 from ..core.tree import Structure, final, flatten, leaf_names
-from ..core.types import Type, Value, dtype_of, is_inexact, is_masked, is_weak
+from ..core.types import Type, Value, dtype_of, is_inexact, is_weak
 from ..ir.graph import Graph
 from ..staging.body import Body, NumbersNeededError
 from ..staging.purity import Draws
-from .arguments import NUMBERS, check_alive, input_names, name_of
+from .arguments import NUMBERS, check_alive, input_names, name_of, without_class
 from .caught import Caught
 
 Function = Callable[..., Any]
@@ -27,9 +27,7 @@ _LOOPS = frozenset({"scan", "map", "fori_loop", "while_loop"})
 
 def leaf(x: Any, label: str) -> Value:
     """A leaf of the arguments: an array, a traced value, or a Python number."""
-    x = unwrap_fresh(x)
-    if is_masked(x):
-        raise ArgumentError(f"{label} is a masked array; pass x.filled(0.0) and the mask separately")
+    x = without_class(unwrap_fresh(x), label)
     if not isinstance(x, NUMBERS) or (isinstance(x, np.ndarray) and x.dtype.kind not in "biufc"):
         what = f"an array of dtype {x.dtype}" if isinstance(x, np.ndarray) else type(x).__name__
         raise ArgumentError(f"{label} is {what}; a loop carries numbers and arrays, in containers of any depth")

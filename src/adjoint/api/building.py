@@ -88,6 +88,7 @@ class Builder(Stage):
     """The trace of an open graph. `aux` of a value is its port."""
 
     __slots__ = ("owner",)
+    has_function = False
     has_identity = True  # a symbol is the key of its feed
 
     def __init__(self, owner: Graph) -> None:

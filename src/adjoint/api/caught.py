@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..core import handled as handled  # which watches for errors of other code
 from ..core.bind import Traced
 from ..core.errors import UnsupportedError, refused
 from ..core.tree import flatten

@@ -21,6 +21,7 @@ from ..core.op import Constant, Elementwise, Op, Structured
 from ..core.tree import final, flatten, flatten_like, leaf_names
 from ..core.types import Type, Value, dtype_of, is_inexact
 from ..derive import plan, push, split
+from ..eager.on_gpu import on_host
 from ..eager.tape import save
 from ..ir.edit import dependents, values_in
 from ..ir.evaluation import DerivativeRule, Evaluation, Step
@@ -80,6 +81,7 @@ def evaluate(
 ) -> Evaluation:
     """Run f on numbers and record the values, the adjoints and the tangents of all that it computes; see `trace`."""
     leaves, structure = flatten((tuple(args), dict(kwargs or {})))
+    leaves = [on_host(x) for x in leaves]
     paths = leaf_names("", structure)
     chosen = _float_places(leaves, input_names(f, paths))
     names = input_names(f, [paths[i] for i in chosen])

@@ -26,9 +26,10 @@ import numpy as np
 from .. import transform as structured  # noqa: F401 - the rules of loops and branches
 from ..core.bind import Traced, called_from_outside
 from ..core.errors import ArgumentError, ShapeError, TableError, boundary, runs_inside
-from ..core.tree import final, flatten, flatten_like, leaf_names
+from ..core.tree import final, flatten, flatten_like, leaf_names, map_leaves
 from ..core.types import Type, is_inexact
 from ..derive import type_rule
+from ..eager.on_gpu import on_host
 from ..ir import check as checking
 from ..ir import dataflow, text
 from ..ir.graph import Equation, Graph, weak_numbers
@@ -39,7 +40,7 @@ from ..source import Recording, transformed
 from ..staging.purity import pure
 from ..staging.reads import Reads
 from ..transform.textbook import derivative
-from .arguments import PLAIN, check_callable, input_names, name_of, output_leaf
+from .arguments import PLAIN, check_callable, input_names, name_of, output_leaf, without_class
 from .caught import Caught
 from .transformed import Transformed
 
@@ -68,11 +69,13 @@ def graph(f: Function, *, source: bool = False) -> Transformed:
 
 
 def _run_graph(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any], transform: str, source: bool) -> Program:
+    args, kwargs = map_leaves(on_host, (args, kwargs))
     leaves, structure = flatten((args, kwargs))
     names = input_names(f, leaf_names("", structure))
     for x, name in zip(leaves, names, strict=True):
         if not isinstance(x, PLAIN):
             raise ArgumentError(f"{name} of graph is {type(x).__name__}; only arrays can be staged, close over the rest")
+        without_class(x, f"{name} of graph")
 
     def stage_once() -> Program:
         stage = Recording("graph", tables=False)
@@ -147,7 +150,7 @@ class Program(Graph):
 
     def _evaluate(self, leaves: Sequence[Any], workers: int | None = None) -> list[Any]:
         count = dataflow.check_workers(workers)
-        values = self.bind_inputs(leaves)
+        values = self.bind_inputs([without_class(x, f"an input of the graph {self.name!r}") for x in leaves])
         with np.errstate(all="ignore"):  # a derivative may divide by zero in unused elements
             if count == 1 or any(isinstance(x, Traced) for x in values):  # recording is done in order
                 return self.run_flat(values)

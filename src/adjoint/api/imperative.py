@@ -24,17 +24,18 @@ import numpy as np
 
 from ..core import floating
 from ..core.bind import FRESH, Traced, variables
-from ..core.errors import ArgumentError, ReadOnlyError, ShapeError
+from ..core.errors import ArgumentError, ReadOnlyError, ShapeError, boundary
 from ..core.op import Op
 from ..core.types import Type, Value, dtype_of, shape_of
 from ..device.arrays import gpu_of
 from ..eager.backward import Pass
 from ..eager.dual import Dual
 from ..eager.on_gpu import landed, lift
+from ..eager.record import AMBIENT
 from ..eager.tape import FREED, Node, Pick, Tape
 from ..numpy.standin import Sought
 from ..numpy.views import View
-from .arguments import Results, differentiable, match_type
+from .arguments import Results, differentiable, match_type, without_class
 from .grad import stop_gradient
 
 _recording: ContextVar[bool] = ContextVar("adjoint_recording", default=True)
@@ -63,13 +64,11 @@ class Ambient(Tape):
     joint = False  # a recorded backward pass needs the arguments among the residuals
 
     def process(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        modes = floating.replace()  # this tape is never entered, as those of transforms are
-        busy = _busy.set(True)
+        held = _before()
         try:
             return self.run(op, args, params)
         finally:
-            _busy.reset(busy)
-            floating.restore(modes)
+            _after(held)
 
     def run(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         if _recording.get():
@@ -104,6 +103,21 @@ _busy: ContextVar[bool] = ContextVar("adjoint_busy", default=False)  # an op of 
 floating.LISTENERS.append(lambda: _AMBIENT.overflow() if _busy.get() else None)
 
 
+def _before() -> Any:
+    """An op of the ambient tape begins: that tape is never entered, as those of transforms are."""
+    return floating.replace(), _busy.set(True)
+
+
+def _after(held: Any) -> None:
+    modes, busy = held
+    _busy.reset(busy)
+    floating.restore(modes)
+
+
+AMBIENT[Ambient] = _recording.get, _before, _after
+
+
+@boundary
 def array(data: Any, requires_grad: bool = False, dtype: Any = None) -> Any:
     """An array that records operations on it if `requires_grad`, so that `backward()` can give its gradient.
 
@@ -119,7 +133,7 @@ def array(data: Any, requires_grad: bool = False, dtype: Any = None) -> Any:
     elif gpu_of(data) is not None:
         value = lift(data.copy() if dtype is None else data.astype(dtype))
         return _variable(differentiable(value, "the data", "ad.array(requires_grad=True)"), None) if requires_grad else value
-    value = np.array(data, dtype=dtype)
+    value = np.array(without_class(data, "the data of ad.array"), dtype=dtype)
     if value.dtype.kind in "OUSV":
         raise ArgumentError(f"ad.array holds numbers, got {type(data).__name__} of dtype {value.dtype}")
     if not requires_grad:
@@ -207,11 +221,14 @@ def backward(y: Traced, gradient: Any = None, *, retain_graph: bool | None = Non
     else:
         gradient = match_type(lift(gradient), Type.of(y.value), "the gradient given to backward()")
     keep = create_graph if retain_graph is None else retain_graph
-    work = _Recorded((), free=not keep) if create_graph else Pass((), free=not keep)
     _ended.add(y.aux)
     _AMBIENT.measure([y.value], [gradient])
     with floating.quiet():
-        work.run([(y.aux, gradient)])
+        work = Pass((), free=not keep)
+        is_plain = not (create_graph or isinstance(gradient, Traced) or _AMBIENT.lost is not None)
+        if not (is_plain and work.attempt([(y.aux, gradient)])):
+            work = _Recorded((), free=not keep) if create_graph else Pass((), free=not keep)
+            work.run([(y.aux, gradient)])
     results = Results(gradient)
     for node, g in work.leaves.values():
         if isinstance(node, Leaf):

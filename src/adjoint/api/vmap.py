@@ -13,7 +13,7 @@ from ..core.tree import Structure, broadcast_prefix, final, flatten, leaf_names
 from ..core.types import Value, canonical_axis, shape_of
 from ..eager.batch import Batch
 from ..numpy.shape import concatenate
-from .arguments import NUMBERS, check_alive, check_callable, name_of
+from .arguments import NUMBERS, check_alive, check_callable, name_of, without_class
 from .caught import Caught
 from .protection import run_protected
 from .transformed import Transformed
@@ -76,7 +76,7 @@ def _open(
     checked: list[int | None] = []
     values = []
     for x, axis, name in zip(leaves, axes, names, strict=True):
-        x = unwrap_fresh(x)
+        x = without_class(unwrap_fresh(x), f"{name} of vmap")
         if axis is not None:
             if not isinstance(axis, (int, np.integer)) or isinstance(axis, bool):
                 raise BatchError(f"in_axes holds {axis!r} for {name}; an axis is an integer or None")

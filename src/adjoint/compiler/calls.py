@@ -19,7 +19,7 @@ from .arguments import told_apart
 Function = Callable[..., Any]
 MOST_ENTRIES = 8  # native functions that are tried one after the other; each costs about 60 ns, the dict as much as eight
 _MOST_FOUND = 4096  # signatures that have left a chain
-_MOST_PATHS = 16  # of one such signature
+_MOST_SPECIALIZATIONS = 16  # of one such signature
 _NUMBERS = frozenset({float, int, bool, complex})
 _EXACT = frozenset({int, bool, str, type(None)})  # whose values are equal only if they are the same
 
@@ -33,7 +33,9 @@ class Chain:
         self.copies = True  # arrays may be copied row by row
         self.entry: Function = self.otherwise
         self.length = 0
-        self.found: dict[Any, list[tuple[Any, Function, Any]]] = {}  # by key: paths, their functions, what these return on a miss
+        self.found: dict[
+            Any, list[tuple[Any, Function, Any]]
+        ] = {}  # by key: (specialization, function, what it returns on a miss)
 
     def add(self, make: Callable[[Function], Function | None]) -> None:
         """Put a native function in front; `make` gets the function for calls that it does not take."""
@@ -41,15 +43,17 @@ class Chain:
         if function is not None:
             self.entry, self.length = function, self.length % MOST_ENTRIES + 1
 
-    def remember(self, arguments: Sequence[Any], path: Any, make: Callable[[], Function | None], missed: Any) -> None:
-        """Keep the function of a path for arguments like these, which the chain did not take."""
+    def remember(self, arguments: Sequence[Any], specialization: Any, make: Callable[[], Function | None], missed: Any) -> None:
+        """Keep the function of a specialization for arguments like these, which the chain did not take."""
         key = _key(arguments)
         known = self.found.get(key, [])
-        if key is None or len(self.found) >= _MOST_FOUND or len(known) >= _MOST_PATHS or any(p is path for p, _, _ in known):
+        if key is None or len(self.found) >= _MOST_FOUND or len(known) >= _MOST_SPECIALIZATIONS:
+            return
+        if any(other is specialization for other, _, _ in known):
             return
         function = make()
         if function is not None:
-            self.found[key] = [(path, function, missed), *known]
+            self.found[key] = [(specialization, function, missed), *known]
 
     def otherwise(self, *arguments: Any) -> Any:
         """A call that no function of the chain took."""

@@ -57,6 +57,9 @@ class GPUSpecialization(Specialization):
             self.program = DeviceProgram(self.lowered, device, precision, self.donated)
         self.seconds = time.perf_counter() - began
 
+    def converts_halves(self) -> bool:
+        return True
+
     @cached
     def lowered(self) -> Lowered:
         """How: launches, products, calls."""

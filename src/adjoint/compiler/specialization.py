@@ -125,13 +125,19 @@ class Specialization:
             read_results(self.lowered, reused)
         return reused
 
+    def converts_halves(self) -> bool:
+        """Whether the processor converts between float16 and float32."""
+        from .llvm.emit import converts_halves  # heavy: loads LLVM
+
+        return converts_halves()
+
     @cached
     def optimized(self) -> Optimized:
         """The staged graph after all passes."""
         from ..rewrite.pipeline import optimize  # heavy: the passes, which a program from disk does not need
         from .expand import expand
 
-        return optimize(expand(self.staged), self.weak, complex_parts=True)
+        return optimize(expand(self.staged), self.weak, complex_parts=True, halves=self.converts_halves())
 
     @property
     def graph(self) -> Graph:
@@ -181,10 +187,12 @@ class Specialization:
             return None
         if any(name == SAME_OBJECTS for name, _ in signature.static):
             return None
-        if not entry.opens_natively(arguments) or not entry.packs_natively(result):
+        if not entry.opens_natively(arguments):
             return None
-        options = {"arguments": arguments, "result": result, "otherwise": otherwise, "name": name}
-        return self.native.function(self.inputs, places=self.places, captured=self.captured, **options)
+        native, options = self.native, {"arguments": arguments, "places": self.places, "captured": self.captured, "name": name}
+        if entry.packs_natively(result):
+            return native.function(self.inputs, result=result, otherwise=otherwise, **options)
+        return _packing(native.function(self.inputs, **options), self.missed, result, otherwise)
 
     def report(self) -> list[str]:
         """What the program is made of, its guards, its loops, and what calls back into NumPy: a line each."""
@@ -220,6 +228,18 @@ class Specialization:
             share = count / max(sum(cycles), 1)
             lines.append(f"  {share:6.1%} {count * rate * 1e6:10.1f} µs  {str(step).splitlines()[0].rstrip(':')}{where}")
         return "\n".join(lines)
+
+
+def _packing(flat: Function, missed: Any, result: Structure, otherwise: Function | None) -> Function:
+    """A native function that gives its results in a flat tuple, with containers that are built in Python."""
+
+    def call(*arguments: Any) -> Any:
+        results = flat(*arguments)
+        if results is not missed:
+            return result.unflatten(results)
+        return missed if otherwise is None else otherwise(*arguments)
+
+    return call
 
 
 def same_program(staged: Staged, specialization: Specialization) -> bool:

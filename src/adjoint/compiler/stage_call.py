@@ -18,6 +18,7 @@ from ..core.bind import Traced, called_from_outside
 from ..core.errors import BatchError, ConversionError, TableError, UnsupportedError, runs_inside
 from ..core.tree import final, flatten, leaf_names
 from ..numpy.layout import with_strides
+from ..numpy.selected import trimmed
 from ..numpy.tables import traced_tables
 from ..source import ADOPTED_LOOPS, ALL, Scope, noting, reaches_adopted, transformed
 from ..source import lines as source_lines
@@ -118,7 +119,7 @@ def stage_call(
             positional, named = _given(arguments, args, kwargs, signature, inside, reads)
             staged = reads.fixed(f)
             staged = staged if scope is None else transformed(staged, scope)
-            parts, out_structure = flatten(final(called_from_outside(staged)(*positional, **named)))
+            parts, out_structure = flatten(final(called_from_outside(staged)(*positional, **named), trimmed))
             if reads.asks_for_tables:  # and has caught our error
                 raise TableError("a plain array is read at a traced index")
             caught.refuse()

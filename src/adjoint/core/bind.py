@@ -58,8 +58,9 @@ class Trace:
     staged: ops on its values there belong to the branch.
     """
 
-    __slots__ = ("closed", "level", "name", "taken", "token")
+    __slots__ = ("__weakref__", "closed", "level", "name", "taken", "token")
     has_numbers = True  # whether its values have numbers; a staged value has a type only
+    has_function = True  # whether it runs the user's function, which may decide by what it sees
     has_identity = False  # its values are hashed by identity, not by number
 
     def __init__(self, name: str, level: float | None = None) -> None:

@@ -29,9 +29,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 LABELLED = frozenset({"pandas", "xarray"})  # arrays with labels
-_PLUMBING = frozenset(
-    {OWN, "numpy", "scipy", *LABELLED, "mpmath", "pydantic", "attr", "functools", "contextlib", "json", "random", "statistics"}
-)
+_PLUMBING = frozenset({OWN, "numpy", "scipy", "cupy", "cupyx", *LABELLED, "mpmath", "pydantic", "attr"}) | {
+    *("functools", "contextlib", "json", "random", "statistics"),
+}
 _files: dict[str, tuple[bool, str]] = {}  # per file name; looked up at every staged op
 _modules: dict[str, bool] = {}  # whether a module is plumbing
 _lines: dict[tuple[int, int], tuple[types.CodeType, str]] = {}  # by code and instruction, which finds a line more quickly
@@ -173,6 +173,16 @@ def _may_be_caught() -> bool:
     return found
 
 
+def caught_in(frame: types.FrameType) -> str | None:
+    """`model.py:12` of a frame of user code inside a transform that is catching an error; None for other frames."""
+    if _is_plumbing(frame):
+        return None
+    outer = frame.f_back
+    while outer is not None and outer.f_code not in _RUNS:
+        outer = outer.f_back
+    return None if outer is None else f"{_file(frame.f_code.co_filename)[1]}:{frame.f_lineno}"
+
+
 class _Handled(NamedTuple):
     """Instructions, by their offsets, whose errors code of the same function catches."""
 
@@ -243,7 +253,7 @@ class AdjointError(Exception):
             self.earlier = refused.get()
             refused.set(str(self))
 
-    def settle(self) -> None:
+    def mark_handled(self) -> None:
         """Say that our own code has caught this error, and not the user's function."""
         if refused.get() == str(self):
             refused.set(self.earlier)
@@ -302,6 +312,8 @@ _asked: ContextVar[tuple[int, int, str, str] | None] = ContextVar("adjoint_asked
 class AttributeMissingError(AdjointError, AttributeError):
     """An attribute of NumPy's arrays that a traced value cannot have."""
 
+    refuses = True
+
 
 class CompilerError(AdjointError, RuntimeError):
     """The compiler itself has failed: a bug in adjoint, which must not be hidden by a slow eager run."""
@@ -316,6 +328,8 @@ class UnsupportedError(AdjointError, TypeError, NotImplementedError):
 class LeakError(AdjointError, RuntimeError):
     """A traced value used after the transform that made it has ended."""
 
+    refuses = True
+
 
 class BatchError(AdjointError, ValueError):
     """A mistake in `vmap`: sizes that differ, axes that do not exist, a branch on a batch."""
@@ -329,6 +343,8 @@ class FreedError(AdjointError, RuntimeError):
 
 class ReadOnlyError(AdjointError, ValueError, RuntimeError):
     """A write to an array whose old contents the backward pass still needs."""
+
+    refuses = True
 
 
 class CheckError(AdjointError, AssertionError):

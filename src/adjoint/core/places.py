@@ -46,6 +46,7 @@ class Check(IntEnum):
     NO_ATTRIBUTE = 8  # an object without the expected attribute
     METHOD = 9  # a method of its owner, with the expected function
     ORDER = 10  # a dict whose keys are those of the expected list, in its order
+    LACKS = 11  # an object without the expected attribute, other than one that its `__getattr__` makes
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +96,8 @@ class Place:
                 return list(value) == self.expected
             case Check.NO_ATTRIBUTE:
                 return not hasattr(value, self.expected)
+            case Check.LACKS:
+                return lacks(value, self.expected)
             case Check.METHOD:
                 owner = values[self.owner] if self.chained else self.owner
                 return type(value) is types.MethodType and value.__func__ is self.expected and value.__self__ is owner
@@ -134,6 +137,8 @@ def described(places: Sequence[Place]) -> Iterator[str]:
                 yield f"guard: {place.name} has the same contents"
             case Check.NO_ATTRIBUTE:
                 yield f"guard: {place.name} does not exist"
+            case Check.LACKS:
+                yield f"guard: {place.name} is left to __getattr__"
             case Check.NO_ENTRY if not hasattr(builtins, place.expected):
                 yield f"guard: {place.name} does not exist"
 
@@ -151,18 +156,13 @@ class Contents:
         )
 
 
-class Lacks:
+def lacks(value: Any, name: str) -> bool:
     """Whether an object has no attribute of a name, other than one that its `__getattr__` makes."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __call__(self, value: Any) -> bool:
-        try:
-            object.__getattribute__(value, self.name)
-        except AttributeError:
-            return True
-        return False
+    try:
+        object.__getattribute__(value, name)
+    except AttributeError:
+        return True
+    return False
 
 
 class DecimalContext:

@@ -302,9 +302,9 @@ def map_leaves(f: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     return structure.unflatten([f(*row) for row in zip(leaves, *columns, strict=True)])
 
 
-def final(result: Any) -> Any:
-    """A function's result at the time it returns: views are brought up to date."""
-    return result if type(result) is Traced else map_leaves(snapshot, result)
+def final(result: Any, taken: Callable[[Any], Any] = snapshot) -> Any:
+    """A function's result at the time it returns: views are brought up to date. `taken` gives what a leaf is then."""
+    return result if type(result) is Traced else map_leaves(taken, result)
 
 
 def flatten_like(structure: Structure, tree: Any, what: str = "the second tree") -> list[Any]:

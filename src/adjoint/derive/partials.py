@@ -82,7 +82,7 @@ def _split(op: Elementwise) -> tuple[Partial, ...]:
     try:
         outputs = rule(*inputs)
     except AdjointError as error:
-        error.settle()
+        error.mark_handled()
         # A rule that looks at its values (a branch, a foreign function) is run whole, and may need everything.
         return tuple(Partial(None, _pick(rule, i), (True,) * count) for i in range(op.arity))
     if not isinstance(outputs, tuple) or len(outputs) != op.arity:

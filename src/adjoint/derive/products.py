@@ -16,7 +16,7 @@ import numpy as np
 from ..core.bind import numbers
 from ..core.op import Elementwise, Op
 from ..core.types import Type, Value
-from ..ir.graph import is_repeated
+from ..ir.contents import is_repeated
 from ..ops.broadcast import broadcast_to, reshape, transpose, where
 from ..ops.elementwise import (
     equal,
@@ -77,27 +77,40 @@ def times(g: Value, partial: Partial, values: Sequence[Value], params: dict[str,
 def masked_product(product: Callable[..., Any], origin: Any, factor: Callable[[], Any] | None, g: Value, p: Value) -> Value:
     """Cotangent times partial: a zero wins if it is that of a mask, in the cotangent by its origin, or in a constant factor."""
     a, b = numbers(g), numbers(p)
-    if a is None or b is None:  # written down without numbers
-        if product in (strong_mul_either, strong_mul_either_op):
-            if for_finite_numbers.get() or origin.mask is None:
-                return product(g, p)
-            is_mask = product is strong_mul_either or (factor is not None and factor() is not None)  # of a choice, or declared
-            result = strong_mul(p, g) if is_mask else ieee_mul(g, p)
-            return result if origin.mask is True else where(origin.mask, result, 0.0)
-        if product is not strong_mul:
-            return product(g, p)
-        if factor is not None and has_zeros(factor()):
-            return strong_mul_either(g, p) if b is not None else zero_power(factor())(g, p)
-        if b is not None and is_finite(b) and np.all(b):  # no mask is needed
-            return g * p
-        if for_finite_numbers.get() or origin.mask is None:
-            return strong_mul(g, p)
-        return g * p if origin.mask is True else where(origin.mask, g * p, 0.0)
+    if a is None or b is None:
+        return _staged_product(product, origin, factor, g, p, b)
     if is_finite(a) and is_finite(b):
         return product(g, p)
     masked, live = None if factor is None else factor(), origin.live_in(g)
     dead = False if live is None else logical_not(live)
     return product_of_live(g, p, dead if masked is None else logical_or(dead, equal(masked, 0)))
+
+
+def _staged_product(
+    product: Callable[..., Any], origin: Any, factor: Callable[[], Any] | None, g: Value, p: Value, known: Any
+) -> Value:
+    """The same without numbers, but for those of the partial if they are known."""
+    if product in (strong_mul_either, strong_mul_either_op):
+        if _is_unmasked(origin):
+            return product(g, p)
+        is_mask = product is strong_mul_either or (factor is not None and factor() is not None)  # of a choice, or declared
+        return _where_live(origin, strong_mul(p, g) if is_mask else ieee_mul(g, p))
+    if product is not strong_mul:
+        return product(g, p)
+    if factor is not None and has_zeros(factor()):
+        return zero_power(factor())(g, p) if known is None else strong_mul_either(g, p)
+    if known is not None and is_finite(known) and np.all(known):  # no mask is needed
+        return g * p
+    return strong_mul(g, p) if _is_unmasked(origin) else _where_live(origin, g * p)
+
+
+def _is_unmasked(origin: Any) -> bool:
+    """Whether the zeros of a cotangent count as strong: its mask is not known, or not asked for. (Asking may compute it.)"""
+    return for_finite_numbers.get() or origin.mask is None
+
+
+def _where_live(origin: Any, x: Value) -> Value:
+    return x if origin.mask is True else where(origin.mask, x, 0.0)
 
 
 def doubted(op: Elementwise, values: Sequence[Any], wanted: Sequence[int], is_computed: Callable[[int], bool]) -> Sequence[Any]:

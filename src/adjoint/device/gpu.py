@@ -117,7 +117,7 @@ class Memory:
     def adopt(self, x: Any, t: Type) -> Any:
         """A value as a contiguous array on the GPU, aligned for wide accesses."""
         xp = self.xp
-        array = xp.ascontiguousarray(xp.asarray(x, t.dtype).reshape(t.shape))
+        array = xp.ascontiguousarray(xp.asarray(x, t.dtype)).reshape(t.shape)  # which gives a number an axis
         return array if array.data.ptr % ALIGNED == 0 else array.copy()
 
     def sent(self, values: Sequence[Any], types: Sequence[Type]) -> tuple[list[int], Any]:

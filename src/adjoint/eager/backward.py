@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import heapq
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -25,7 +26,7 @@ from ..ops.elementwise import add, is_finite
 from . import rules
 from .origin import Given, Marked, Origin, Several, Sum, through
 from .split import without
-from .tape import FREED, Nested, Node, Outputs, Pick
+from .tape import FREED, ROOM, Nested, Node, Outputs, Pick
 
 
 def backward(
@@ -137,6 +138,35 @@ class Pass:
                         else:
                             entry[1] = entry[1] + part
         return self.results()
+
+    def attempt(self, seeds: list[tuple[Node, Value]]) -> bool:
+        """As `hurry`, over nodes that may hold anything: true if all were suited and the cotangents of the leaves are finite.
+
+        Otherwise nothing has changed but this pass, which is of no further use.
+        """
+        live, heap, room, visited = self.live, self.heap, ROOM, []
+        for node, g in seeds:
+            self.arrive(node, g)
+        while heap:
+            node, g, _ = live.pop(-heapq.heappop(heap))
+            step = node.plan
+            room -= math.prod(node.shape)
+            if room < 0 or type(node) is Pick or type(node) is Outputs or not node.plain or node.saved is FREED:
+                return False
+            if step is None:
+                if not is_finite(g):
+                    return False
+                self.leaves[node.serial] = node, g
+                continue
+            visited.append(node)
+            if step.into is None or not self.accumulate(node, g):
+                for parent, part in zip(node.parents, step.quick(g, node.saved, node.parents, node.params), strict=True):
+                    if part is not None:
+                        self.arrive(parent, part)
+        if self.free:
+            for node in visited:
+                node.saved = FREED
+        return True
 
     def results(self) -> list[Value | None]:
         return [self.leaves[serial][1] if serial in self.leaves else None for serial in self.wanted]

@@ -2,8 +2,8 @@
 
     grad(f)(x)      x is a value of ON_GPU, around CuPy's array; the tape records ops on it as on any other value
 
-An op whose NumPy function has no counterpart in CuPy (`device.counterpart`) is refused by name: the function can be
-compiled, or called with a copy on the host.
+An op whose NumPy function has no counterpart in CuPy (`device.counterpart`), or one with other results, is compiled.
+An op that has no kernel either is refused by name: the function can be called with a copy on the host.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ import numpy as np
 
 from ..core.bind import Trace, Traced, unwrap_fresh
 from ..core.errors import DeviceError, UnsupportedError
-from ..core.op import Op
+from ..core.op import Elementwise, Op, Structured
 from ..core.tree import flatten, map_leaves
 from ..core.types import Type
+from ..derive.batching import type_rule
 from ..device import gpu
 from ..device.arrays import gpu_of
 from ..device.counterpart import counterpart
@@ -32,7 +33,9 @@ _PLAIN = frozenset({np.ndarray, np.float64, float, int, bool, Traced})  # classe
 class OnGPU(Trace):
     """Runs ops on arrays of a GPU. `value` is CuPy's array."""
 
-    __slots__ = ()
+    __slots__ = ("compiled",)
+    #: The results of an op, from its operands and parameters, by a program of its own; set by the package, which has a compiler.
+    compiled: Callable[[Op, list[Any], dict[str, Any]], Any]
     has_numbers = False  # numbers cannot be inspected without a wait: rules take the path that is right for all numbers
 
     def show(self, x: Traced) -> str:
@@ -42,14 +45,14 @@ class OnGPU(Trace):
         gpu = _gpu([a.value if isinstance(a, Traced) else a for a in args])
         values = [_on(gpu, a) for a in args]
         try:
-            impl = op.derived.get(("on GPU", gpu.namespace))
-            if impl is None:
-                impl = op.derived["on GPU", gpu.namespace] = counterpart(op.impl, gpu.namespace)
-            y = impl(*values, **params)
-        except (TypeError, AttributeError, NotImplementedError) as error:
-            raise UnsupportedError(
-                f"{op.name} is not available for CuPy arrays ({error}); use ad.jit, or pass copies on the host"
-            ) from error
+            y = _by_cupy(op, values, params, gpu)
+        except (TypeError, AttributeError, NotImplementedError) as lacking:
+            try:
+                y = self.compiled(op, values, params)
+            except UnsupportedError as error:
+                raise UnsupportedError(
+                    f"{op.name} is not available for CuPy arrays ({lacking}); use ad.jit, or pass copies on the host"
+                ) from error
         return tuple(map(lift, y)) if op.many else lift(y)
 
     def shape(self, x: Traced) -> tuple[int, ...]:
@@ -67,6 +70,24 @@ class OnGPU(Trace):
 
     def is_plain(self, x: Traced) -> bool:
         return True
+
+
+def _by_cupy(op: Op, values: list[Any], params: dict[str, Any], gpu: Any) -> Any:
+    """The results of an op, by CuPy's functions."""
+    if isinstance(op, Structured):
+        raise NotImplementedError(f"CuPy has no {op.name}")
+    impl = op.derived.get(("on GPU", gpu.namespace))
+    if impl is None:
+        impl = op.derived["on GPU", gpu.namespace] = counterpart(op.impl, gpu.namespace)
+    y = impl(*values, **params)
+    if not isinstance(op, Elementwise):  # CuPy's results may have other shapes and dtypes than NumPy's
+        numbers = [None if hasattr(x, "dtype") else x for x in values]
+        types = [Type.of(x) if isinstance(x, _HOST) else Type(x.shape, x.dtype) for x in values]
+        wanted = type_rule(op, types, params, numbers)
+        found = [(part.shape, part.dtype) for part in (y if op.many else (y,))]
+        if found != [tuple(t) for t in (wanted if op.many else (wanted,))]:
+            raise NotImplementedError(f"CuPy computes {found} in place of {wanted}")
+    return y
 
 
 ON_GPU = OnGPU("CuPy", 0.125)  # inside of all that differentiate, around what `adjoint.numpy` makes
@@ -112,6 +133,11 @@ def _landed(device: Any, y: Any) -> Any:
     if isinstance(y, Traced) and y.by is ON_GPU:
         return y.value
     return device.adopt(y, Type.of(y)) if device is not None and isinstance(y, _HOST) else y
+
+
+def on_host(x: Any) -> Any:
+    """A value on a GPU as a copy in host memory, for tools that show or write down programs; anything else unchanged."""
+    return ON_GPU.concrete(x, "") if isinstance(x, Traced) and x.by is ON_GPU else x
 
 
 def _imported(device: Any, x: Any) -> Any:

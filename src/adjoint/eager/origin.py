@@ -178,24 +178,17 @@ class Origin:
 
     def _moved(self, above: Any) -> Any:
         """Through a linear op: by computing with numbers, if all that matters is known, or else when the program runs."""
-        saved, parent = list(self.saved), self.parents[self.index].shape
+        saved = list(self.saved)
         if isinstance(self.op, Multilinear):
-            if 0 in parent or 0 in self.shape:
-                return True if 0 in parent else np.zeros(parent, bool)
-            if above is True and self._reaches_all():
-                return True
-            if self.op is matmul and (mask := self._through_matmul(above)) is not None:
+            if (mask := self._by_shapes(above)) is not None:
                 return mask
-            if max(math.prod(shape_of(x)) for x in (self.parents[self.index], *(x for x in saved if x is not None))) > MOST:
-                return above is True or coupled_all(above, parent)
             saved = [_marks(x, k - 1 in self.plan.wanted) for k, x in enumerate(saved)]
         known = [None if x is None else numbers(x) for x in saved]
         is_known = not any(k is None and x is not None for k, x in zip(known, saved, strict=True))
         if is_known and not isinstance(above, Traced):
-            if any(np.ndim(k) > ndim_of(x) for k, x in zip(known, saved, strict=True) if k is not None) or (
-                above is not True and np.ndim(above) > len(self.shape)
-            ):
-                return True  # numbers of a batch: all count as live
+            of_batch = any(np.ndim(k) > ndim_of(x) for k, x in zip(known, saved, strict=True) if k is not None)
+            if of_batch or (above is not True and np.ndim(above) > len(self.shape)):
+                return True  # all count as live
             live = self._of_one(None if above is True else above, known)
             return True if live is None else live
         if self.op in MOVES:
@@ -207,6 +200,20 @@ class Origin:
         send = self.plan.pull if isinstance(self.op, Opaque) else self.plan.quick
         sent = send(weights, tuple(saved), self.parents, self.params)[self.index]
         return None if sent is None else not_equal(sent, 0)
+
+    def _by_shapes(self, above: Any) -> Any:
+        """Through a multilinear op, if that needs no values of the other factors; None if it does."""
+        parent = self.parents[self.index].shape
+        if 0 in parent:
+            return True
+        if 0 in self.shape:
+            return np.zeros(parent, bool)
+        if above is True and self._reaches_all():
+            return True
+        if self.op is matmul and (mask := self._through_matmul(above)) is not None:
+            return mask
+        largest = max(math.prod(shape) for shape in (parent, *(shape_of(x) for x in self.saved if x is not None)))
+        return above is True or coupled_all(above, parent) if largest > MOST else None
 
     def _weights(self) -> Any:
         """Cotangents whose sums and differences are not 0."""

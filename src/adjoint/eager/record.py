@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from ..core.bind import Trace, Traced, bind, renew_modes
 from ..core.op import Elementwise
 from ..core.types import dtype_of, shape_of
 from ..derive import define, plan, split
+from .overflow import mark
 from .tape import Node, Tape, line_of
 
 T = TypeVar("T", bound=Trace)
@@ -36,6 +37,8 @@ PLAIN = frozenset({np.ndarray, np.float64, np.float32, float})
 CONSTANT = PLAIN | {int}
 NONE: dict[str, Any] = {}
 STAGED: set[type[Trace]] = set()
+#: Tapes that are never entered, by their class: whether they record now, what to do before each op, and after it.
+AMBIENT: dict[type[Trace], tuple[Callable[[], bool], Callable[[], Any], Callable[[Any], None]]] = {}
 
 
 def at_once(trace: type[T]) -> type[T]:
@@ -60,6 +63,7 @@ def recorder(
         "STAGED": STAGED, "NONE": NONE, "DOUBLE": np.dtype(float), "op": op, "impl": impl or op.impl, "bind": bind,
         "shape_of": shape_of, "dtype_of": dtype_of, "line_of": line_of, "run": functools.partial(bind, op), "name": name,
         "tell": floating.tell, "modes": floating.state, "seen": floating.SEEN, "renew": renew_modes,
+        "AMBIENT": AMBIENT, "mark": mark,
     }  # fmt: skip
     rest = otherwise or functools.partial(bind, op)
 
@@ -90,35 +94,80 @@ def quicken(op: Elementwise) -> None:
         op.run = first
 
 
-def _finish(op: Elementwise, mask: int, scope: dict[str, Any], plain: bool) -> list[str]:
-    """The lines that run the op and record its node, given v0, v1 and the tape."""
+class _Lines(NamedTuple):
+    """What an op records, as text: its arguments and their values, constants that are secured, and its node but for its type."""
+
+    args: str
+    values: str
+    secured: list[str]
+    node: str
+    finite: str  # whether all values are
+
+
+def _lines(op: Elementwise, mask: int, scope: dict[str, Any]) -> _Lines | None:
+    """The parts of a recording function, if the arguments of `mask` are traced; None if a rule is missing, which raises."""
     if any(partial.missing and mask >> i & 1 for i, partial in enumerate(split(op))):
-        return [f"return otherwise({', '.join(f'x{i}' for i in range(op.arity))})"]  # raises: the rule is missing
+        return None
     step = scope[f"plan{mask}"] = plan(op, op.arity, mask)
     values = ["y", *(f"v{i}" for i in range(op.arity))]
     saved = ", ".join(name if kept else "None" for name, kept in zip(values, step.keep, strict=True))
     parents = ", ".join(f"x{i}.aux" for i in range(op.arity) if mask >> i & 1)
     constants = [f"v{i}" for i in range(op.arity) if not mask >> i & 1 and step.keep[i + 1]]
-    secured = [f"if {v}.__class__ is ndarray: {v} = tape.secure({v})" for v in constants]
+    return _Lines(
+        ", ".join(f"x{i}" for i in range(op.arity)),
+        ", ".join(values[1:]),
+        [f"if {v}.__class__ is ndarray: {v} = tape.secure({v})" for v in constants],
+        f"Node(op, ({parents},), plan{mask}, ({saved},), NONE",
+        " or ".join(f"v{i} - v{i}" for i in range(op.arity)),
+    )
+
+
+def _finish(op: Elementwise, mask: int, scope: dict[str, Any], plain: bool) -> list[str]:
+    """The lines that run the op and record its node, given v0, v1 and the tape."""
+    made = _lines(op, mask, scope)
+    if made is None:
+        return [_otherwise(op)]
     if not plain:
         return [
-            f"y = bind(op, {', '.join(values[1:])})",
-            *secured,
+            f"y = bind(op, {made.values})",
+            *made.secured,
             "tape.room = 0",
-            f"node = Node(op, ({parents},), plan{mask}, ({saved},), NONE, shape_of(y), dtype_of(y), False)",
+            f"node = {made.node}, shape_of(y), dtype_of(y), False)",
             "node.line = line_of(y)",
             "return Traced(tape, y, node)",
         ]
     return [
         "if modes() is not seen[0]: renew()",
-        f"y = impl({', '.join(values[1:])})",
-        *secured,
+        f"y = impl({made.values})",
+        *made.secured,
         "if y.__class__ is float:",
-        f"    if y - y and not ({' or '.join(f'v{i} - v{i}' for i in range(op.arity))}): tell()",
+        f"    if y - y and not ({made.finite}): tell()",
         "    tape.room -= 1",
-        f"    return Traced(tape, y, Node(op, ({parents},), plan{mask}, ({saved},), NONE, (), DOUBLE))",
+        f"    return Traced(tape, y, {made.node}, (), DOUBLE))",
         "tape.room -= y.size",
-        f"return Traced(tape, y, Node(op, ({parents},), plan{mask}, ({saved},), NONE, y.shape, y.dtype))",
+        f"return Traced(tape, y, {made.node}, y.shape, y.dtype))",
+    ]
+
+
+def _otherwise(op: Elementwise) -> str:
+    return f"return otherwise({', '.join(f'x{i}' for i in range(op.arity))})"
+
+
+def _ambient(op: Elementwise, mask: int, scope: dict[str, Any]) -> list[str]:
+    """The same for arrays on a tape that is never entered, unless it has heard of an overflow."""
+    made = None if op.silent else _lines(op, mask, scope)
+    if made is None:
+        return [_otherwise(op)]
+    return [
+        "records, before, after = AMBIENT[tape.__class__]",
+        "if tape.lost is None and records():",
+        "    held = before()",
+        f"    try: y = impl({made.values})",
+        "    finally: after(held)",
+        *_indent(made.secured, 1),
+        f"    result = Traced(tape, y, {made.node}, y.shape, y.dtype))",
+        f"    if tape.lost is not None: mark(tape, result.aux, ({made.args},), (result,), NONE)",
+        "    return result",
     ]
 
 
@@ -135,6 +184,7 @@ def _indent(lines: list[str], depth: int) -> list[str]:
 
 def _unary(op: Elementwise, scope: dict[str, Any], plain: bool) -> Callable[..., Any]:
     held = "in PLAIN" if plain else "is Traced"
+    ambient = ["v0 = x0.value", "if type(v0) is ndarray:", *_indent(_ambient(op, 1, scope), 1)]
     lines = [
         "if type(x0) is Traced:",
         "    tape = x0.by",
@@ -144,6 +194,8 @@ def _unary(op: Elementwise, scope: dict[str, Any], plain: bool) -> Callable[...,
         *_indent(_finish(op, 1, scope, plain), 3),
         "    elif tape.__class__ in STAGED and not tape.closed:",
         f"        return {_staged(scope, 'x0,')}",
+        "    elif tape.__class__ in AMBIENT:",
+        *_indent(ambient if plain else ["pass"], 2),
         "return otherwise(x0)",
     ]
     return define("record", ["x0"], lines, scope)
@@ -151,6 +203,19 @@ def _unary(op: Elementwise, scope: dict[str, Any], plain: bool) -> Callable[...,
 
 def _binary(op: Elementwise, scope: dict[str, Any], plain: bool) -> Callable[..., Any]:
     held = "in PLAIN" if plain else "is Traced"
+    first = [
+        "v0 = x0.value",
+        "if type(v0) is ndarray:",
+        "    if type(x1) is Traced:",
+        "        if x1.by is tape:",
+        "            v1 = x1.value",
+        "            if type(v1) is ndarray:",
+        *_indent(_ambient(op, 3, scope), 4),
+        "    elif type(x1) in CONSTANT:",
+        "        v1 = x1",
+        *_indent(_ambient(op, 1, scope), 2),
+    ]
+    second = ["v1 = x1.value", "if type(v1) is ndarray:", "    v0 = x0", *_indent(_ambient(op, 2, scope), 1)]
     lines = [
         "if type(x0) is Traced:",
         "    tape = x0.by",
@@ -168,6 +233,8 @@ def _binary(op: Elementwise, scope: dict[str, Any], plain: bool) -> Callable[...
         "    elif tape.__class__ in STAGED and not tape.closed:",
         "        if x1.by is tape if type(x1) is Traced else type(x1) in CONSTANT:",
         f"            return {_staged(scope, 'x0, x1')}",
+        "    elif tape.__class__ in AMBIENT:",
+        *_indent(first if plain else ["pass"], 2),
         "elif type(x0) in CONSTANT and type(x1) is Traced:",
         "    tape = x1.by",
         "    if tape.__class__ is Tape and not tape.closed:",
@@ -177,6 +244,8 @@ def _binary(op: Elementwise, scope: dict[str, Any], plain: bool) -> Callable[...
         *_indent(_finish(op, 2, scope, plain), 3),
         "    elif tape.__class__ in STAGED and not tape.closed:",
         f"        return {_staged(scope, 'x0, x1')}",
+        "    elif tape.__class__ in AMBIENT:",
+        *_indent(second if plain else ["pass"], 2),
         "return otherwise(x0, x1)",
     ]
     return define("record", ["x0", "x1"], lines, scope)

@@ -40,7 +40,7 @@ def _is_there(rate: Value) -> bool:
     try:
         answer = bool(there.by.concrete(there, "the truth of"))
     except (UnsupportedError, BatchError) as error:  # a graph without numbers: the rules give nan where it matters
-        error.settle()
+        error.mark_handled()
         return False
     if answer:
         there.by.abandon()  # this call runs eagerly

@@ -244,7 +244,7 @@ def limit(op: Opaque, twice: Twice, others: Any, line: str) -> Any:
         for i, y in enumerate((saved[0], others)):
             own, rates = zip(*[twice.parts(i, g) for g in gs], strict=True)
             given += [*own, *rates]
-            results.append(rule(_settled(own, rates, y, twice.size), rates, y, *saved[1:], **params))
+            results.append(rule(_without_noise(own, rates, y, twice.size), rates, y, *saved[1:], **params))
         (x,), (y,) = results
         here = [g for g in given if g is not None]
         result = x + doubt(x, y, *here) * _total([*here, saved[1]], ndim_of(x))
@@ -264,7 +264,9 @@ def _total(given: Sequence[Value], ndim: int) -> Value:
     return functools.reduce(add, [real_part(sum_(x, axis=axes, keepdims=True)) for x in columns])
 
 
-def _settled(gs: Sequence[Value | None], rates: Sequence[Value | None], y: Sequence[Value], size: float) -> list[Value | None]:
+def _without_noise(
+    gs: Sequence[Value | None], rates: Sequence[Value | None], y: Sequence[Value], size: float
+) -> list[Value | None]:
     """Cotangents of a decomposition, without rounding errors in those of vectors: what is read of them is whether they cancel."""
     w = min(y, key=ndim_of)
     others = [g for g, part in zip(gs, y, strict=True) if part is w and g is not None]

@@ -21,38 +21,17 @@ import numpy as np
 from ..compiler.lower.kernel import Dtype
 from ..core.errors import ArgumentError, boundary
 from . import c_integers, c_math
+from .c_names import check_names, names_of
 from .c_vecmath import used
 from .lowering import lower
 from .program import Part, parts
-from .spelling import BOOL, COMPARISONS, OWN_NAMES, RULES, WORK, Place, Spelling, filled, renamed, words
+from .spelling import BOOL, COMPARISONS, RULES, WORK, Place, Spelling, filled
 from .steps import DTYPES, ERRORS, StepWriter, Work
 from .template import Template
 
 #: Types in memory.
 TYPES = {"float64": "double", "float32": "float", "bool": "uint8_t", **c_integers.TYPES}
 _VALUES = {**TYPES, "bool": "bool"}  # gcc does not load vectors of bool
-#: Keywords of C and of C++, where the header is included too, and names that the code uses.
-_KEYWORDS = words(
-    """
-    auto break case char const continue default do double else enum extern float for goto if inline int long register
-    restrict return short signed sizeof static struct switch typedef union unsigned void volatile while bool true false asm
-    typeof and or not xor new delete class template this throw try catch private public protected virtual operator using
-    namespace explicit export friend mutable typename work ptrdiff_t NULL NAN INFINITY main
-    """
-)
-#: Names that the standard headers declare.
-_MATH = words(
-    """
-    acos asin atan atan2 cos sin tan acosh asinh atanh cosh sinh tanh exp exp2 expm1 frexp ilogb ldexp log log10 log1p log2
-    logb modf scalbn cbrt fabs hypot pow sqrt erf erfc lgamma tgamma ceil floor nearbyint rint lrint round lround trunc fmod
-    remainder remquo copysign nan nextafter fdim fmax fmin fma j0 j1 jn y0 y1 yn gamma memcpy memmove memset memcmp memchr
-    strlen strcpy strcat strcmp index signbit isnan isinf isfinite isnormal
-    """
-)
-_LIBRARY = frozenset(f"{name}{f}" for name in _MATH for f in ("", "f", "l"))
-#: Names that the file itself uses: variables, functions, constants.
-_MACROS = r"MULADDF?|(ADD|CLEAR|LOAD|STORE)_ROW|ROW_AT|((EACH|IN)_)?PIECE|ADJOINT_\w*"
-_OWN = re.compile(rf"(adjoint_\w*|{OWN_NAMES}|multiply|two_over_pi|{_MACROS}|(to|from)_word\d+|u?int\d+_t)")
 _LONGEST_ROW = 8  # numbers of a constant on a line
 _READABLE = 1000  # numbers of a constant with decimal digits
 
@@ -143,20 +122,6 @@ def header(made: Sequence[Part], fields: Sequence[str]) -> str:
         errors="\n".join(f"     {code}  {text}" for code, text in ERRORS.items()),
         declared="\n\n".join(f"/* {part.summary} */\n{text};" for part, text in zip(made, heads, strict=True)),
     )
-
-
-def names_of(part: Part) -> list[str]:
-    """The names of a function's parameters: arguments, then results."""
-    names = (*part.graph.input_names, *part.output_names)
-    return renamed(names, lambda name: name in _KEYWORDS or _OWN.fullmatch(name))
-
-
-def check_names(made: Sequence[Part], exporter: str) -> None:
-    for part in made:
-        if part.name in _KEYWORDS or part.name in _LIBRARY or _OWN.fullmatch(part.name):
-            raise ArgumentError(
-                f"{exporter} cannot name a function {part.name!r}, which C or the file itself uses; give another name="
-            )
 
 
 def head(part: Part, base: str) -> str:

@@ -198,7 +198,7 @@ def _umask() -> int:
 
 
 @boundary
-def load(path: str | os.PathLike[str], *, containers: Iterable[type] = ()) -> Program:
+def load(path: str | os.PathLike[str], *, containers: type | Iterable[type] = ()) -> Program:
     """The program in a file, checked. Nothing in the file is executed.
 
     `containers` are the named tuples, dataclasses and other classes in its arguments and results; a file names classes, and
@@ -212,11 +212,14 @@ def load(path: str | os.PathLike[str], *, containers: Iterable[type] = ()) -> Pr
     """
     if not isinstance(path, (str, os.PathLike)):
         raise ArgumentError(f"load expects the path of a file, got {type(path).__name__}")
+    classes = [containers] if isinstance(containers, type) else list(containers)
+    if wrong := next((c for c in classes if not isinstance(c, type)), None):
+        raise ArgumentError(f"containers of load are classes, as in containers=[Params]; got {type(wrong).__name__}")
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):  # opening a pipe would wait for its other end
             raise SavedProgramError("it is not a regular file")
         with open(path, "rb") as file:
-            return _read(file, list(containers))
+            return _read(file, classes)
     except (SavedProgramError, ContainerError, RecursionError) as error:
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else _bare(error)
         raise SavedProgramError(f"{os.fspath(path)!r} is not a program that can be loaded: {reason}") from error.__cause__

@@ -96,7 +96,7 @@ def javascript(
 def write(made: Sequence[Part]) -> Source:
     """The module and the declarations of some parts."""
     for part in made:
-        if part.name in KEYWORDS or _OWN.fullmatch(part.name):
+        if part.name in (*KEYWORDS, "then") or _OWN.fullmatch(part.name):  # import() calls what a module exports as "then"
             raise ArgumentError(
                 f"export.javascript cannot name a function {part.name!r}, which the module uses; give another name="
             )
@@ -132,7 +132,7 @@ def declaration(part: Part, typed: dict[str, str] = ARRAYS) -> str:
         result, out = results[0], results[0] if part.made[0].shape else ""
     else:
         result = "{ " + "; ".join(f"{n}: {t}" for n, t in zip(made, results, strict=True)) + " }"
-        arrays = [f"{n}: {t}" for n, t, y in zip(made, results, part.made, strict=True) if y.shape]
+        arrays = [f"{n}?: {t}" for n, t, y in zip(made, results, part.made, strict=True) if y.shape]
         out = "{ " + "; ".join(arrays) + " }" if arrays else ""
     parameters += [f"out?: {out}"] * bool(out)
     return f"/** {part.summary} */\nexport function {part.name}({', '.join(parameters)}): {result};"

@@ -16,7 +16,7 @@ from __future__ import annotations
 import keyword
 import os
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -66,6 +66,7 @@ from .normal import (
     normal,
 )
 from .program import Part, parts, write
+from .spelling import renamed
 
 
 def _text(template: str | Callable[[Call], str], dtypes: frozenset[Dtype] = EVERY, by: int = -1, fits: Any = None) -> Spelling:
@@ -218,19 +219,19 @@ TARGET = Target("a JAX function", WITH_HALVES, TABLE)
 # -- graphs -----------------------------------------------------------------------------------------------------
 
 
-_MODULES = frozenset({"jax", "jnp", "lax"})
+_USED = frozenset({"jax", "jnp", "lax", "tuple", "int", "complex", "bytes"})  # names that the text uses
 
 
-def _word(name: str, reserved: Collection[str] = ()) -> str:
-    """A name that Python accepts."""
-    return f"{name}_" if keyword.iskeyword(name) or name in reserved else name
+def _words(names: Iterable[str], reserved: Collection[str]) -> list[str]:
+    """Names that Python accepts, all different. A constant is c0, c1, …"""
+    return renamed(list(names), lambda name: keyword.iskeyword(name) or name in reserved or re.fullmatch(r"c\d+", name))
 
 
 class _Function:
     """Writes one function; values are named once, over all nested functions."""
 
-    def __init__(self, part: Part, constants: dict[Literal, str], reserved: set[str]) -> None:
-        self.part, self.constants = part, constants
+    def __init__(self, part: Part, name: str, constants: dict[Literal, str], reserved: set[str]) -> None:
+        self.name, self.constants = name, constants
         self.graph = normal(part.graph, TARGET)
         self.count = 0
         self.reserved = reserved
@@ -243,12 +244,12 @@ class _Function:
                 return word
 
     def text(self) -> str:
-        words = [_word(n, self.reserved) for n in self.graph.input_names]
+        words = _words(self.graph.input_names, self.reserved)
         self.reserved = self.reserved | set(words)
         body = [f'{w} = jnp.asarray({w}, "{t.dtype.name}")' for w, t in zip(words, self.graph.input_types, strict=True)]
         lines, results = self.block(self.graph, words)
         body += [*lines, f"return {', '.join(results)}"]
-        return f"def {_word(self.part.name, _MODULES)}({', '.join(words)}):\n" + "".join(f"    {line}\n" for line in body)
+        return f"def {self.name}({', '.join(words)}):\n" + "".join(f"    {line}\n" for line in body)
 
     def block(self, graph: Graph, inputs: Sequence[str]) -> tuple[list[str], list[str]]:
         """The lines of a graph, and the texts of its results."""
@@ -351,8 +352,9 @@ _STRUCTURED: dict[Op, Callable[[_Function, Call, Sequence[str]], list[str]]] = {
 def module(found: Sequence[Part]) -> str:
     """The source of several functions."""
     constants: dict[Literal, str] = {}
-    reserved = {*_MODULES, *(_word(part.name, _MODULES) for part in found)}
-    functions = [_Function(part, constants, reserved).text() for part in found]
+    names = _words([part.name for part in found], _USED)
+    reserved = {*_USED, *names}
+    functions = [_Function(part, name, constants, reserved).text() for part, name in zip(found, names, strict=True)]
     everything = "\n".join(functions)
     # NumPy's arrays could not be indexed by values that JAX traces, nor updated.
     arrays = [f"{name} = {array(np.asarray(literal.value)).replace('np.', 'jnp.')}" for literal, name in constants.items()]

@@ -161,6 +161,9 @@ _GREEK = re.compile(
 )
 
 
+_MULTIPLES = 12  # of pi, and of its fractions, that are written as such
+
+
 class _Mathematics(Latex):
     """Names and numbers as in print: Greek letters, accents, subscripts, parts of π, unit matrices."""
 
@@ -199,10 +202,10 @@ class _Mathematics(Latex):
         return b if a.text == "0" else super().add(a, b)
 
     def number(self, x: Any) -> str:
-        if isinstance(x, (float, np.floating)) and x and math.isfinite(x):
+        if isinstance(x, (float, np.floating)) and abs(float(x)) < _MULTIPLES * math.pi + 1:
             for below in (1, 2, 3, 4, 6):
                 above = round(float(x) * below / math.pi)
-                if above and abs(above) <= 12 and float(x) == above * math.pi / below:
+                if above and abs(above) <= _MULTIPLES and float(x) == above * math.pi / below:
                     factor = {1: "", -1: "-"}.get(above, str(above))
                     return rf"{factor}\pi" if below == 1 else rf"\frac{{{factor}\pi}}{{{below}}}"
         return super().number(x)

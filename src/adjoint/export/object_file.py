@@ -27,8 +27,9 @@ from ..compiler.lower.kernel import Buffer, View
 from ..compiler.lower.step import Lapack, Lowered, Product, Step
 from ..compiler.runtime import signals
 from ..core.errors import ArgumentError, boundary
-from . import routines
-from .c_source import check_names, header
+from . import routines, wasm_vectors
+from .c_names import check_names
+from .c_source import header
 from .llvm_routines import LlvmRoutines
 from .lowering import lower
 from .program import Part, parts
@@ -42,11 +43,7 @@ FEATURES = {
     "wasm32": "+bulk-memory,+nontrapping-fptoint",
 }
 _RARE = re.compile(r'^@llvm\.compiler\.used = .*\n|"vector-function-abi-variant"="[^"]*"', re.MULTILINE)
-_BACK_EDGE = re.compile(r"^  br i1 %\w+, label %loop\d+, label %\w+$", re.MULTILINE)
-_INDEX = re.compile(r"^  (%\w+) = (mul|add) nsw i64 (-?%?\w+), (-?%?\w+)$")
-_ADDRESS = re.compile(r"^  (%\w+) = getelementptr inbounds (\w+), ptr (%\w+), i64 (%\w+)$")
 _LARGE = 1 << 16  # bytes of a constant whose elements are not folded into code
-_NODES = 1 << 20  # numbers of metadata, above those of the program
 _FMA = """
 declare double @llvm.fma.f64(double, double, double)
 define double @f(double %x) {
@@ -106,62 +103,15 @@ def compiled(text: str, triple: str | None = None, cpu: str = "", features: str 
     # WebAssembly is optimised as if it had the addresses of wasm64.
     is_wasm = machine.triple.startswith("wasm32")
     wide = _created(machine.triple.replace("wasm32", "wasm64"), "", _features("wasm32", cpu, features)) if is_wasm else machine
-    module = llvm.parse_assembly(_interleaved(text) if is_wasm and "simd" in features else text, llvm.create_context())
+    has_vectors = is_wasm and "simd" in features
+    module = llvm.parse_assembly(wasm_vectors.prepared(text) if has_vectors else text, llvm.create_context())
     module.triple, module.data_layout = wide.triple, str(wide.target_data)
     emit.optimise(module, wide)
     module.triple, module.data_layout = machine.triple, str(machine.target_data)
     # The vector forms of rare functions are never called and can be dropped: see `vecmath.rare`.
     kept = _RARE.sub("", str(module))
+    kept = wasm_vectors.extrema(kept) if has_vectors else kept
     return bytes(machine.emit_object(llvm.parse_assembly(kept, llvm.create_context())))
-
-
-def _interleaved(text: str) -> str:
-    """A program whose loops work on two vectors at a time; LLVM takes one for WebAssembly, and waits for it."""
-    nodes: list[str] = []
-
-    def marked(found: re.Match[str]) -> str:
-        nodes.append(f"!{_NODES + len(nodes)} = distinct !{{!{_NODES + len(nodes)}, !{_NODES - 1}}}")
-        return f"{found[0]}, !llvm.loop !{_NODES + len(nodes) - 1}"
-
-    made = _BACK_EDGE.sub(marked, _strided(text))
-    return "\n".join([made, f'!{_NODES - 1} = !{{!"llvm.loop.interleave.count", i32 2}}', *nodes])
-
-
-def _strided(text: str) -> str:
-    """A program in whose kernels strided addresses are steps of the index itself.
-
-    LLVM computes the product of an index and a stride for all lanes at once and takes the lanes out again, which is slow here.
-    A row that may begin before its array stays as it is: `inbounds` would not hold for it.
-    """
-    lines: list[str] = []
-    products: dict[str, tuple[str, str]] = {}
-    sums: dict[str, tuple[str, str]] = {}
-    negative: set[str] = set()
-    is_kernel = False
-    for line in text.splitlines():
-        if line.startswith("define"):
-            products, sums, negative, is_kernel = {}, {}, set(), "@kernel" in line
-        elif not is_kernel:
-            pass
-        elif found := _INDEX.match(line):
-            name, what, left, right = found.groups()
-            if any(x.startswith("-") or x in negative for x in (left, right)):
-                negative.add(name)
-            elif what == "add":
-                sums[name] = left, right
-            elif right.isdigit():
-                products[name] = left, right
-        elif found := _ADDRESS.match(line):
-            name, kind, base, at = found.groups()
-            rest, last = sums.get(at, ("0", at))
-            if last in products:
-                index, stride = products[last]
-                if rest != "0":
-                    lines.append(f"  {name}.row = getelementptr inbounds {kind}, ptr {base}, i64 {rest}")
-                    base = f"{name}.row"
-                line = f"  {name} = getelementptr inbounds [{stride} x {kind}], ptr {base}, i64 {index}"
-        lines.append(line)
-    return "\n".join(lines)
 
 
 def _has_fma(machine: Any) -> bool:

@@ -3,13 +3,16 @@
     n = 61:  Reshape(v1, [61, 3])      n = 67:  Reshape(v1, [67, 3])      →      Reshape(v1, n·[1, 0] + [0, 3])
 
 The three models have the same nodes; their constants may differ. A constant that is affine in n (a shape, the end of a slice, the
-number of examples), the reciprocal of n, an array of one number, or the numbers up to n, is computed from the size of an input.
+number of examples), a reciprocal of that or a square root, an array of one number, or the numbers up to n, is computed from the
+size of an input.
 Anything else would make f depend on the size in a way that the model cannot say, and is refused.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -147,7 +150,7 @@ class _Merge:
 
     def compute(self, name: str, values: Sequence[Any], user: Any) -> None:
         """A constant that differs between the models: one of a few functions of the size, or refused."""
-        if not any(make(name, values, user) for make in (self.affine_values, self.reciprocals, self.filled, self.counted)):
+        if not any(make(name, values, user) for make in (self.affine_values, self.rational_values, self.filled, self.counted)):
             raise _refused("a constant depends on it", user.doc_string if user is not None else "")
 
     def affine_values(self, name: str, values: Sequence[Any], user: Any) -> bool:
@@ -161,18 +164,23 @@ class _Merge:
         self.converted(self.affine(factor, offset, f"{name}.n"), values[0], name)
         return True
 
-    def reciprocals(self, name: str, values: Sequence[Any], user: Any) -> bool:
-        """Numbers a / n with whole a, as the factor of a mean is."""
-        dtype = values[0].dtype
-        if dtype.kind != "f" or not _one_shape(values):
+    def rational_values(self, name: str, values: Sequence[Any], user: Any) -> bool:
+        """Numbers (a·n + b)/d, their reciprocals and the square roots of both, as the factors of means and variances are."""
+        dtype, shape = values[0].dtype, values[0].shape
+        if dtype.kind != "f" or not _one_shape(values) or not values[0].size:
             return False
-        top = np.round(np.asarray(values[0], np.float64) * SIZES[0])
-        if not all(np.array_equal((top / n).astype(dtype), v) for v, n in zip(values, SIZES, strict=True)):
+        found = next(filter(None, (_rational(values, power) for power in (1, -1, 2, -2))), None)
+        if found is None:
             return False
-        count = self.converted(SIZE, np.zeros(1, dtype), f"{name}.n")
-        top_name = self.constant(np.atleast_1d(top).ravel().astype(dtype), f"{name}.top")
-        ratio = self.node("Div", [top_name, count], f"{name}.ratio")
-        self.node("Reshape", [ratio, self.constant(np.array(values[0].shape, np.int64), f"{name}.shape")], name)
+        power, *parts = found
+        factor, offset, below, sign = (self.constant(v.astype(dtype), f"{name}.{i}") for i, v in enumerate(parts))
+        count = self.node("Cast", [SIZE], f"{name}.n", to=helper.np_dtype_to_tensor_dtype(dtype))
+        scaled = self.node("Mul", [count, factor], f"{name}.scaled")
+        above = self.node("Add", [scaled, offset], f"{name}.above")
+        ratio = self.node("Div", [above, below] if power > 0 else [below, above], f"{name}.ratio")
+        root = self.node("Sqrt", [ratio], f"{name}.root") if abs(power) == 2 else ratio
+        signed = self.node("Mul", [root, sign], f"{name}.signed")
+        self.node("Reshape", [signed, self.constant(np.array(shape, np.int64), f"{name}.shape")], name)
         return True
 
     def filled(self, name: str, values: Sequence[Any], user: Any) -> bool:
@@ -213,6 +221,29 @@ def _affine(values: Sequence[Any]) -> tuple[Any, Any] | None:
     if not np.array_equal(factor, np.round(factor)) or not np.array_equal(values[2], factor * SIZES[2] + offset):
         return None
     return factor.astype(np.int64), offset.astype(np.int64)
+
+
+def _rational(values: Sequence[Any], power: int) -> tuple[Any, ...] | None:
+    """(power, a, b, d, sign), with whole a, b and d, of numbers sign·((a·n + b)/d)^(1/power) for each size, if there are any."""
+    flat = [np.asarray(v, np.float64).ravel() for v in values]
+    rounding = 4 * float(np.finfo(values[0].dtype).eps)
+    most = 64 if values[0].dtype.itemsize < 8 else 4096  # the largest d that three rounded numbers tell
+    sign = np.sign(flat[0])
+    if not all(np.isfinite(v).all() and np.array_equal(np.sign(v), sign) and sign.all() for v in flat):
+        return None
+    bases = [np.abs(v) ** power for v in flat]
+    slopes = (bases[1] - bases[0]) / (SIZES[1] - SIZES[0])
+    pairs = [
+        [Fraction(float(x)).limit_denominator(most) for x in pair]
+        for pair in zip(slopes, bases[0] - slopes * SIZES[0], strict=True)
+    ]
+    below = np.array([math.lcm(a.denominator, b.denominator) for a, b in pairs])
+    factor, offset = (np.array([int(pair[i] * d) for pair, d in zip(pairs, below, strict=True)]) for i in (0, 1))
+    for v, n in zip(flat, SIZES, strict=True):
+        above = factor * n + offset
+        if not (above > 0).all() or not np.allclose(sign * (above / below) ** (1 / power), v, rounding, 0):
+            return None
+    return power, factor, offset, below, sign
 
 
 def _free_shape(infos: Sequence[Any]) -> None:

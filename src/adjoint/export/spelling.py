@@ -50,10 +50,10 @@ def filled(template: str, meanings: dict[str, str]) -> str:
 
 
 def renamed(names: Sequence[str], is_taken: Callable[[str], object]) -> list[str]:
-    """Names with an underscore where they are taken, all different."""
+    """Names with an underscore where they are taken, all different. No name that ends in one is taken."""
     made: list[str] = []
     for name in names:
-        while is_taken(name) or name in made:
+        while name in made or (not name.endswith("_") and is_taken(name)):
             name += "_"
         made.append(name)
     return made

@@ -20,16 +20,19 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..core.errors import ArgumentError, boundary
-from .javascript_module import ARRAYS, KEYWORDS, declaration, names_of, quoted
+from .javascript_module import ARRAYS, declaration, names_of, quoted
 from .object_file import compiled, program
 from .program import Part, parts
 from .steps import ERRORS
+from .wasm_vectors import is_only_fused
 
 _TRIPLE = "wasm32-unknown-unknown"
+_SIMD, _RELAXED = "+simd128", "+simd128,+relaxed-simd"
 _PAGE = 1 << 16
 _STACK = 1 << 16  # bytes, besides arrays on the stack
 _LINE = 64
 _TYPED = {**ARRAYS, "int64": "BigInt64Array"}  # a number of 64 bits, in memory
+_MEMBERS = ("memory", "arrays", "then")  # of what load() gives; `await` calls a member "then"
 _ARRAY = re.compile(r"alloca \[(\d+) x i8\]")
 _ON_STACK = re.compile(r"alloca ")
 
@@ -48,6 +51,7 @@ def wasm(
     *args: Any,
     path: str | os.PathLike[str] | None = None,
     simd: bool = False,
+    relaxed: bool = False,
     embed: bool = False,
     derivatives: str | Iterable[str] = (),
     argnums: Any = 0,
@@ -57,7 +61,8 @@ def wasm(
     """A function, and the derivatives asked for, as WebAssembly. With `path` ("energy.wasm"), it, its loader "energy.js" and
     "energy.d.ts" are written.
 
-    `simd` uses vectors of 128 bits. `embed` puts the code into the loader, which then needs no other file.
+    `simd` uses vectors of 128 bits; `relaxed` those of "relaxed SIMD", which fuse multiplications and additions on processors
+    that can: faster, and rounded as the processor does. `embed` puts the code into the loader, which then needs no other file.
 
     >>> from adjoint import export
     >>> made = export.wasm(lambda x: x * x, 2.0, name="square")
@@ -68,7 +73,7 @@ def wasm(
     where = Path(path) if path is not None else Path(f"{made[0].name}.wasm")
     if where.suffix != ".wasm":
         raise ArgumentError(f"path of export.wasm ends in .wasm, got {os.fspath(where)!r}")
-    result = write(made, where.name, simd, embed)
+    result = write(made, where.name, simd, embed, relaxed)
     if path is not None:
         where.write_bytes(result.code)
         where.with_suffix(".js").write_text(result.loader, encoding="utf-8")
@@ -76,18 +81,21 @@ def wasm(
     return result
 
 
-def write(made: Sequence[Part], file: str, simd: bool = False, embed: bool = False) -> WasmModule:
+def write(made: Sequence[Part], file: str, simd: bool = False, embed: bool = False, relaxed: bool = False) -> WasmModule:
     """The files of some parts; `file` is the name of the module."""
     for part in made:
-        if part.name in KEYWORDS or part.name in ("load", "memory", "arrays"):
+        if part.name in _MEMBERS:
             raise ArgumentError(f"export.wasm cannot name a function {part.name!r}, which the loader uses; give another name=")
     text, arena = program(made, "export.wasm")
     stack = _STACK + sum(map(int, _ARRAY.findall(text))) + _LINE * len(_ON_STACK.findall(text))
     own = [_MULTIPLY, *[_linkable(text)] * ("frem " in text)]
-    machine_code = compiled("\n".join([text, *own]), _TRIPLE, features="+simd128" if simd else "")
+    features = _RELAXED if relaxed else _SIMD if simd else ""
+    machine_code = compiled("\n".join([text, *own]), _TRIPLE, features=features)
+    if relaxed and not all(is_only_fused(body) for kind, _, body in _sections(machine_code) if kind == _CODE):
+        machine_code = compiled("\n".join([text, *own]), _TRIPLE, features=_SIMD)  # results would depend on the processor
     code, data = linked(machine_code, [part.name for part in made])
     top = _aligned(data + stack)
-    return WasmModule(code, _loader(made, code, file, top, arena, embed), _declarations(made))
+    return WasmModule(code, _loader(made, code, file, top, arena, embed), declarations(made))
 
 
 def _linkable(text: str) -> str:
@@ -101,7 +109,7 @@ def _aligned(n: int) -> int:
 
 # -- the module -------------------------------------------------------------------------------------------------
 
-_CUSTOM, _IMPORT, _EXPORT, _DATA = 0, 2, 7, 11
+_CUSTOM, _IMPORT, _EXPORT, _CODE, _DATA = 0, 2, 7, 10, 11
 _LATER = (8, 9, 12, 10, 11)  # sections that follow the exports
 _SYMBOLS, _UNDEFINED, _NAMED = 8, 0x10, 0x40
 
@@ -322,21 +330,22 @@ def _loader(made: Sequence[Part], code: bytes, file: str, top: int, arena: int, 
         if embed
         else f'new URL("./{file}", import.meta.url)'
     )
-    names = ", ".join([*(part.name for part in made), "memory", "arrays"])
     errors = ", ".join(f'{status}: "{text}"' for status, text in ERRORS.items())
     return _LOADER.format(
         source=source,
         pages=-(-most // _PAGE),
         top=top,
         arrays="\n".join(views),
-        functions="\n\n".join(functions),
-        names=names,
+        functions="\n".join(functions),
         errors=errors,
     )
 
 
 def _function(part: Part, base: int, work: int) -> tuple[str, list[str], int]:
-    """A function of the loader, its arrays in memory, and their end. Arguments and results are copied, unless they are these."""
+    """A function of the loader, its arrays in memory, and their end. Arguments and results are copied, unless they are these.
+
+    `$x` is the array of `x` in memory. No name of an argument has a dollar sign, or begins with an underscore and a letter.
+    """
     given, made = names_of(part)
     before, inside, call, results, after, views, at = [], [], [], [], [], [], base
     for name, t in zip(given, part.given, strict=True):
@@ -344,48 +353,49 @@ def _function(part: Part, base: int, work: int) -> tuple[str, list[str], int]:
             call.append(f"BigInt({name})" if t.dtype.name in ("int64", "uint64") else name)
             continue
         kind, size = _TYPED[t.dtype.name], t.size
-        before.append(f"const {name}_at = arrays.{part.name}.{name};")
-        views.append(f"{name}: new {kind}(memory.buffer, {at}, {size})")
+        before.append(f"const ${name} = _arrays.{part.name}.{name};")
+        views.append(f"{name}: new {kind}(_memory.buffer, {at}, {size})")
         inside.append(f"check({name}, {kind}, {size}, {quoted(f'{part.name}: {name}')});")
-        inside.append(f"if ({name} !== {name}_at) {name}_at.set({name});")
+        inside.append(f"if ({name} !== ${name}) ${name}.set({name});")
         call.append(str(at))
         at += _aligned(max(1, size) * t.dtype.itemsize)
     several = len(made) > 1
     arrays = False
     for name, t in zip(made, part.made, strict=True):
         kind, size = _TYPED[t.dtype.name], t.size
-        view = f"new {kind}(memory.buffer, {at}, {size})"
-        before.append(f"const {name}_at = {f'arrays.{part.name}.{name}' if t.shape else view};")
+        view = f"new {kind}(_memory.buffer, {at}, {size})"
+        before.append(f"const ${name} = {f'_arrays.{part.name}.{name}' if t.shape else view};")
         views += [f"{name}: {view}"] * bool(t.shape)
         call.append(str(at))
         at += _aligned(max(1, size) * t.dtype.itemsize)
         if not t.shape:
-            read = f"{name}_at[0]"
+            read = f"${name}[0]"
             results.append({"int64": f"Number({read})", "bool": f"{read} !== 0"}.get(t.dtype.name, read))
             continue
         arrays = True
         source = f"out?.{name}" if several else "out"
         inside.append(f"const {name} = {source} ?? new {kind}({size});")
         inside.append(f"check({name}, {kind}, {size}, {quoted(f'{part.name}: {source.replace(chr(63), str())}')});")
-        after.append(f"if ({name} !== {name}_at) {name}.set({name}_at);")
+        after.append(f"if ({name} !== ${name}) {name}.set(${name});")
         results.append(name)
     pairs = [name if name == value else f"{name}: {value}" for name, value in zip(made, results, strict=True)]
     answer = f"{{ {', '.join(pairs)} }}" if several else results[0]
     parameters = ", ".join([*given, *["out"] * arrays])
     lines = [
         *inside,
-        f"const status = exported.{part.name}({', '.join([*call, str(work)])});",
-        f"if (status !== 0) fail({quoted(part.name)}, status);",
+        f"const _status = _exported.{part.name}({', '.join([*call, str(work)])});",
+        f"if (_status !== 0) fail({quoted(part.name)}, _status);",
         *after,
         f"return {answer};",
     ]
-    body = "\n".join(f"      {line}" for line in lines)
+    body = "\n".join(f"        {line}" for line in lines)
     # A block of its own for the views of the arrays in memory.
-    setup = "\n".join(f"    {line}" for line in before)
-    return f"  const {part.name} = (() => {{\n{setup}\n    return ({parameters}) => {{\n{body}\n    }};\n  }})();", views, at
+    setup = "\n".join(f"      {line}" for line in before)
+    return f"    {part.name}: (() => {{\n{setup}\n      return ({parameters}) => {{\n{body}\n      }};\n    }})(),", views, at
 
 
-def _declarations(made: Sequence[Part]) -> str:
+def declarations(made: Sequence[Part]) -> str:
+    """The loader in TypeScript."""
     methods = [declaration(part, _TYPED).replace("export function ", "  ").replace("/**", "  /**") for part in made]
     views = []
     for part in made:
@@ -427,17 +437,17 @@ async function bytes_of(source) {{
 }}
 
 export async function load(source = {source}) {{
-  const memory = new WebAssembly.Memory({{ initial: {pages} }});
+  const _memory = new WebAssembly.Memory({{ initial: {pages} }});
   const __stack_pointer = new WebAssembly.Global({{ value: "i32", mutable: true }}, {top});
-  const env = {{ __linear_memory: memory, __stack_pointer }};
-  const {{ instance }} = await WebAssembly.instantiate(await bytes_of(source), {{ env }});
-  const exported = instance.exports;
-  const arrays = {{
+  const env = {{ __linear_memory: _memory, __stack_pointer }};
+  const _exported = (await WebAssembly.instantiate(await bytes_of(source), {{ env }})).instance.exports;
+  const _arrays = {{
 {arrays}
   }};
-
+  return {{
 {functions}
-
-  return {{ {names} }};
+    memory: _memory,
+    arrays: _arrays,
+  }};
 }}
 """

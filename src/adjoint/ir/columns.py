@@ -19,7 +19,8 @@ import numpy as np
 from ..core.locks import cached
 from ..core.op import Op
 from ..core.types import Shape, Type
-from .graph import Equation, Graph, Literal, Operand, is_repeated
+from .contents import contents, is_repeated
+from .graph import Equation, Graph, Literal, Operand
 
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
 _SMALL = 16  # elements; up to this size an array is identified by its contents as quickly as by identity
@@ -62,7 +63,7 @@ def hashable(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         if is_repeated(value):
             return "repeated", value.dtype, value.shape, value.flat[0].tobytes()
-        return "array", value.dtype, value.shape, value.tobytes()
+        return "array", value.dtype, value.shape, contents(value)
     if isinstance(value, float):
         return "float", value.hex()  # distinguishes -0.0 from 0.0
     if isinstance(value, complex):

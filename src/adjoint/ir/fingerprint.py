@@ -18,7 +18,8 @@ import numpy as np
 from ..core.op import OPS, Op
 from ..core.types import Type
 from .columns import Columns
-from .graph import Graph, Literal, is_repeated
+from .contents import is_repeated
+from .graph import Graph, Literal
 
 LARGE = 256  # bytes; a larger array is hashed
 _PLAIN = frozenset({int, bool, str, float, NoneType, EllipsisType})  # identified by their repr

@@ -26,21 +26,11 @@ from ..core.locks import cached
 from ..core.op import Op
 from ..core.tree import LEAF, Structure
 from ..core.types import Type, Value, dtype_of, shape_of
+from .contents import contents, same_bits
 from .straight import straight
 
 _PYTHON_NUMBERS = frozenset({bool, int, float, complex})
-_LARGE = 1 << 12  # bytes; a larger array is compared without a copy
 _VALUES = (np.ndarray, np.generic, bool, int, float, complex, Traced)
-
-
-def is_repeated(array: Any) -> bool:
-    """Whether an array is one number, broadcast with strides 0: cotangents often are."""
-    return array.size > 1 and not any(array.strides)
-
-
-def _bits(array: Any) -> Any:
-    """The bytes of an array, without a copy if possible."""
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
 class Literal:
@@ -77,14 +67,10 @@ class Literal:
         if type(self.value) is int:  # perhaps beyond 64 bits
             return bool(self.value == other.value)
         a, b = np.asarray(self.value), np.asarray(other.value)
-        if a.dtype != b.dtype or a.shape != b.shape:
-            return False
-        if is_repeated(a) and is_repeated(b):
-            a, b = a.flat[0], b.flat[0]
-        return np.array_equal(_bits(a), _bits(b)) if a.nbytes > _LARGE else a.tobytes() == b.tobytes()  # nan and -0.0 included
+        return (a.dtype, a.shape) == (b.dtype, b.shape) and same_bits(a, b)
 
     def __hash__(self) -> int:
-        return hash(self.value if type(self.value) is int else np.asarray(self.value).tobytes())
+        return hash(self.value if type(self.value) is int else contents(np.asarray(self.value)))
 
     def __reduce__(self) -> Any:
         return Literal, (self.value,)  # an array that is unpickled is read-only again

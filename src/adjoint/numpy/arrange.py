@@ -372,7 +372,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Value:
     n = ndim_of(a)
     axis = canonical_axis(axis, n)
     length = shape_of(a)[axis]
-    v = lift(values)
+    v = np.array(values, dtype_of(a)) if type(values) is int else lift(values)  # raises if the dtype cannot hold it
     v = reshape(v, (1,) * (n - ndim_of(v)) + shape_of(v)) if ndim_of(v) < n else v
     where = np.arange(length)[obj] if isinstance(obj, slice) else np.asarray(primal(obj))
     if where.dtype.kind == "b":

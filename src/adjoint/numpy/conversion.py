@@ -18,6 +18,7 @@ from ..staging.stage import Stage
 from .caller import ADOPT, Imported, advice, call_of, imported, is_printed, is_shown, making_arrays, may_index_array, package_at
 from .concrete import note_rounding, primal
 from .table import FUNCTIONS
+from .text import Description, Text
 
 
 def _refuse(what: str, instead: Callable[[Imported], str]) -> Callable[..., NoReturn]:
@@ -103,8 +104,10 @@ _refuse_dlpack = _refuse("the memory", lambda _: "keep the value itself")
 def _float(self: Traced) -> float:
     if self.by.is_plain(self):
         return float(self.value)
-    if (self.by.has_numbers or isinstance(self.by, Guarded)) and is_shown(calling_frame()):
-        return float(_looked_at(self))
+    if is_shown(calling_frame()):
+        if _has_number(self):
+            return float(_looked_at(self))
+        raise ConversionError(f"{self!r} has no single number that could be written; write str(x) for its description")
     return _refuse_float(self)
 
 
@@ -248,31 +251,40 @@ def _is_integer(self: Traced) -> bool:
     return bool(ops.logical_and(ops.equal(ops.trunc(self), self), ops.isfinite(self)))
 
 
+def _has_number(x: Any) -> bool:
+    """Whether the numbers of a value are known, and are those of one example."""
+    while isinstance(x, Traced) and not isinstance(x.by, Guarded):
+        if isinstance(x.by, Batch) or not x.by.has_numbers:
+            return False
+        x = x.value
+    return True
+
+
 def _repr(self: Traced) -> str:
     if self.by is FRESH:
         return repr(self.value)
+    name = self.by.name
     if isinstance(self.by, Batch):
-        return f"Traced({self.dtype.name}{list(self.shape)}, batch of {self.by.size}, by={self.by.name})"  # type: ignore[attr-defined]
-    if isinstance(self.by, Guarded):
-        return f"Traced({self.by.concrete(self, _PRINTED)!r}, by={self.by.name})"
-    if not self.by.has_numbers:
-        return self.by.show(self)
-    return f"Traced({self.value!r}, by={self.by.name})"
+        shown = f"Traced({self.dtype.name}{list(self.shape)}, batch of {self.by.size}, by={name})"  # type: ignore[attr-defined]
+    elif isinstance(self.by, Guarded):
+        shown = f"Traced({self.by.concrete(self, _PRINTED)!r}, by={name})"
+    elif self.by.has_numbers:
+        shown = f"Traced({self.value!r}, by={name})"
+    else:
+        shown = self.by.show(self)
+    return (Text if _has_number(self) else Description).of(shown, self.by)
 
 
 def _format(self: Traced, spec: str = "") -> str:
-    if isinstance(self.by, Batch):
-        shown: Any = repr(self)
-    elif self.by.has_numbers or isinstance(self.by, Guarded):
-        shown = _looked_at(self)
-    else:
-        shown = self.by.show(self)
-    try:
-        return format(shown, spec)
-    except (ValueError, TypeError):
-        if not isinstance(shown, str) and np.shape(shown) == self.shape:  # type: ignore[attr-defined]
-            raise  # as Python does, for this number
-        return str(shown)  # of a batch, or without numbers
+    """A number as Python writes it; without a spec all of its digits are there."""
+    if not _has_number(self):
+        shown = _repr(self)
+        try:
+            return Description.of(str.__format__(shown, spec), self.by)
+        except ValueError:  # a spec for numbers
+            return shown
+    text = format(_looked_at(self), spec)
+    return text if spec or self.by.is_plain(self) else Text.of(text, self.by)
 
 
 def _looked_at(x: Any) -> Any:
@@ -318,4 +330,5 @@ CONVERSIONS: dict[str, Any] = {
     "item": _item,
     "tolist": _tolist,
     "as_integer_ratio": _refuse("the exact ratio", lambda _: "use NumPy functions"),
+    "hex": _refuse("the digits", lambda _: "keep the value itself"),
 }

@@ -53,7 +53,7 @@ def copying(function: Callable[..., Any]) -> Callable[..., Any]:
             try:
                 return original(*args, **kwargs)
             except (ConversionError, UnsupportedError) as error:  # a list of values that were traced in another thread
-                error.settle()
+                error.mark_handled()
                 return function(*args, **kwargs)
         y = function(*args, **kwargs)
         if type(y) is not np.ndarray:
@@ -115,7 +115,7 @@ def array(*args: Any, **options: Any) -> Any:
     try:
         y = _array(*args, **options)
     except (ConversionError, UnsupportedError) as error:  # a traced value somewhere inside
-        error.settle()
+        error.mark_handled()
         return _array_of_traced(*args, **options)
     except ValueError:
         if not args or given_array(args[0]) is None:

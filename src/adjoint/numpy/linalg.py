@@ -173,7 +173,7 @@ def _is_full(rank: Value, n: int) -> Any:
     try:
         return bool(full)
     except (BatchError, UnsupportedError) as error:
-        error.settle()
+        error.mark_handled()
         return full
 
 
@@ -242,7 +242,7 @@ def _all_real(w: Value) -> bool:
     try:
         return bool(np.all(np.imag(ops.stop_gradient(w)) == 0))
     except BatchError as error:
-        error.settle()
+        error.mark_handled()
         return False
 
 

@@ -10,11 +10,16 @@ from typing import Any
 
 import numpy as np
 
+from ..core.bind import Traced
 from ..core.types import Shape, Value, canonical_axes, canonical_axis, dtype_of, ndim_of, shape_of
+from ..eager.dual import Dual
+from ..eager.tape import Tape
 from ..ops import broadcast as shapes
 from ..ops import elementwise as ops
 from ..ops.decompose import svd
+from ..ops.matrix import real_part
 from ..ops.norm import norm as euclidean
+from ..ops.regular import regular
 from ..ops.solve import inv
 from .dropin import drop_in
 from .elementwise import absolute
@@ -146,4 +151,15 @@ def cond(x: Any, p: Any = None) -> Value:
             y = norm(x, p, (-2, -1)) * norm(inv(x, strict=False), p, (-2, -1))
     # A singular matrix has an infinite condition number, unless it contains nan.
     undefined = ops.logical_and(ops.isnan(y), ops.logical_not(ops.isnan(sum_(absolute(x), (-2, -1)))))
-    return shapes.where(undefined, np.inf, y)
+    return _without_slope(shapes.where(undefined, np.inf, y), x)
+
+
+def _without_slope(y: Value, x: Value) -> Value:
+    """Condition numbers, whose derivative is nan for matrices that are singular to working precision."""
+    allowed = max(shape_of(x)[-2:]) * np.finfo(dtype_of(y)).eps
+    lost = ops.logical_not(ops.logical_and(ops.less(allowed, y), ops.less(y, 1 / allowed)))  # for p = -2, y is small
+    if isinstance(x, Traced) and isinstance(x.by, (Tape, Dual)):
+        regular(lost, "the condition number of a singular matrix has no derivative")  # which warns
+    total = sum_(shapes.where(ops.isfinite(x), real_part(x), 0.0), (-2, -1))
+    zero = total - ops.stop_gradient(total)
+    return shapes.where(lost, ops.stop_gradient(y) + ops.sqrt(ops.square(zero)), y)  # whose derivative at 0 is nan

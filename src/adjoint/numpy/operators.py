@@ -27,6 +27,7 @@ from ..staging.stage import Stage
 from .concrete import primal
 from .elementwise import absolute, divmod_, power
 from .labels import labelled, operate
+from .selected import REFLECTED, Selected
 from .table import is_array_like, is_whole, lift, without_class
 from .views import inplace
 
@@ -67,12 +68,15 @@ def operator_for(name: str, op: Callable[..., Any]) -> Callable[..., Any]:
     may_raise = name in ("truediv", "pow")
     repeats = name == "mul"
     tests_nan = name == "ne"
+    reflected = f"__r{name}__"
     compares = name in ("eq", "ne", "lt", "le", "gt", "ge")
 
     def unary(a: Traced) -> Any:
         return a.by.operate(name, run, (a,)) if isinstance(a.by, Stage) and a.by.light else run(a)
 
     def general(a: Any, b: Any) -> Any:
+        if type(b) is Selected and not b.is_settled and type(a) is not Selected and name in REFLECTED:
+            return getattr(b, reflected)(a)  # after a view, which Python asks first
         if tests_nan and a is b:
             _refuse_exact(a)
         if type(b) is Fraction and converts and class_of(a) in (float, complex):

@@ -92,15 +92,26 @@ def _axis(entry: Any) -> int:
     return entry if isinstance(entry, (int, np.integer)) else entry[0]  # type: ignore[return-value]
 
 
+def _check_cores(name: str, *operands: tuple[Value, int]) -> None:
+    """Refuse operands with fewer axes than the vector or the matrix that is asked for."""
+    for i, (x, least) in enumerate(operands):
+        if ndim_of(x) < least:
+            raise ShapeError(f"operand {i} of {name} has {ndim_of(x)} axes; it needs {least} or more")
+
+
 def matvec(x1: Any, x2: Any, out: Any = None) -> Value:
     """A matrix times a vector, over all leading axes."""
-    y = linalg.matmul(lift(x1), linalg.column(lift(x2)))
+    a, b = lift(x1), lift(x2)
+    _check_cores("np.matvec", (a, 2), (b, 1))
+    y = linalg.matmul(a, linalg.column(b))
     return deliver(shapes.reshape(y, shape=shape_of(y)[:-1]), out)
 
 
 def vecmat(x1: Any, x2: Any, out: Any = None) -> Value:
     """A vector, conjugated, times a matrix, over all leading axes."""
-    y = linalg.matmul(linalg.row(_conj(lift(x1))), lift(x2))
+    a, b = lift(x1), lift(x2)
+    _check_cores("np.vecmat", (a, 1), (b, 2))
+    y = linalg.matmul(linalg.row(_conj(a)), b)
     return deliver(shapes.reshape(y, shape=(*shape_of(y)[:-2], shape_of(y)[-1])), out)
 
 
@@ -138,7 +149,7 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, **options: An
     subscripts, values = _einsum_arguments(operands)
     if options.get("dtype") is not None:
         values = [shapes.cast(v, dtype=np.dtype(options["dtype"])) for v in values]
-    inputs, output = _explicit(subscripts, [ndim_of(v) for v in values])
+    inputs, output = _explicit(subscripts, [ndim_of(v) for v in values], optimize is not False)
     sizes = _einsum_sizes(inputs, values)
     wanted = [tuple(sizes[c] for c in letters) for letters in inputs]  # NumPy broadcasts an axis of length one
     full = [v if shape_of(v) == t else shapes.broadcast_to(v, shape=t) for v, t in zip(values, wanted, strict=True)]
@@ -186,8 +197,8 @@ def _einsum_arguments(operands: tuple[Any, ...]) -> tuple[str, list[Value]]:
     return (",".join(words[:-1]) + "->" + words[-1] if explicit else ",".join(words)), values
 
 
-def _explicit(subscripts: str, ndims: list[int]) -> tuple[list[str], str]:
-    """Subscripts without ellipsis and with an output."""
+def _explicit(subscripts: str, ndims: list[int], sums_ellipsis: bool) -> tuple[list[str], str]:
+    """Subscripts without ellipsis and with an output. NumPy sums over an ellipsis only with optimize=."""
     left, arrow, output = subscripts.partition("->")
     inputs = left.split(",")
     if len(inputs) != len(ndims):
@@ -206,6 +217,8 @@ def _explicit(subscripts: str, ndims: list[int]) -> tuple[list[str], str]:
         if len(word) != n:
             raise ValueError(f"einsum: the subscripts {word!r} have {len(word)} axes, the operand has {n}")
     if arrow:
+        if widest and "..." not in output and not sums_ellipsis:
+            raise ValueError("einsum: an operand has axes at '...', and the output subscripts have no '...' for them")
         output = output.replace("...", fill)
     else:
         every = "".join(inputs)

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ..core.bind import FRESH, Traced, class_of
-from ..core.errors import AttributeMissingError, ConversionError, UnsupportedError
+from ..core.errors import ArgumentError, AttributeMissingError, UnsupportedError
 from ..core.op import OPS, Elementwise
 from ..core.types import Shape
 from ..eager.record import quicken, recorder
@@ -80,7 +80,7 @@ def _len(self: Traced) -> int:
 def _iter(self: Traced) -> Iterator[Any]:
     if not self.shape:  # type: ignore[attr-defined]
         if not self.by.has_numbers:
-            raise ConversionError(f"iteration over {self!r}, which has no axes")
+            raise ArgumentError(f"iteration over {self!r}, which has no axes")
         raise TypeError("iteration over a 0-d array")
     return (read(self, i) for i in range(len(self)))  # type: ignore[arg-type]
 

@@ -19,7 +19,9 @@ from ..ops import shape as joins
 from ..ops import sort as sorts
 from .concrete import primal
 from .layout import held
-from .shape import astype, concatenate, ravel, reshape, with_axis
+from .selected import Selected
+from .selected import select as select_elements
+from .shape import astype, concatenate, nonzero, ravel, reshape, with_axis
 from .table import implements, lift
 from .ufunc import deliver
 from .views import read
@@ -75,6 +77,10 @@ def _deliver_taken(y: Value, out: Any) -> Value:
 @implements(np.take)
 def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise") -> Value:
     a, axis = with_axis(lift(a), axis)
+    if isinstance(indices, Selected) and mode == "raise" and out is None:
+        chosen = select_elements(a, (slice(None),) * axis + (indices,))
+        if chosen is not NotImplemented:
+            return chosen
     own = shape_of(a)
     if 0 in own[:axis] or (mode == "clip" and not own[axis] and 0 in own[axis + 1 :]):  # then NumPy looks at no index
         return _deliver_taken(fresh(np.zeros((*own[:axis], *shape_of(_numbers(indices)), *own[axis + 1 :]), dtype_of(a))), out)
@@ -130,8 +136,8 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Value:
 
 
 def _where_true(condition: Any) -> Any:
-    """The indices where a condition holds: their count must be a known number."""
-    return np.flatnonzero(primal(condition))
+    """The indices where a condition holds."""
+    return nonzero(condition)[0]
 
 
 @implements(np.compress)
@@ -438,7 +444,7 @@ def argwhere(a: Any) -> Any:
 
 @implements(np.flatnonzero)
 def flatnonzero(a: Any) -> Any:
-    return np.flatnonzero(primal(lift(a)))
+    return nonzero(ravel(a))[0]
 
 
 @implements(np.unravel_index)

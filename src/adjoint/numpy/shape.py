@@ -18,6 +18,7 @@ from ..ops import shape as joins
 from ..ops.pairs import from_parts
 from .concrete import note_rounding, primal
 from .layout import axes_by_stride, copied, held_by, stand_in
+from .selected import nonzero as selected_places
 from .table import implements, lift
 from .ufunc import call_with_options, check_cast, deliver
 from .views import View, view
@@ -91,7 +92,7 @@ def transpose(a: Any, axes: Any = None) -> Value:
     if axes is None:
         order = tuple(range(n))[::-1]
     else:
-        order = canonical_axes((axes,) if hasattr(axes, "__index__") else tuple(axes), n)
+        order = canonical_axes(axes, n)
         if len(order) != n:
             raise ValueError("axes don't match array")
     return _permuted(a, order)
@@ -297,7 +298,8 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Value:
 
 @implements(np.nonzero)
 def nonzero(a: Any) -> Any:
-    return np.nonzero(primal(lift(a)))
+    a = lift(a)
+    return selected_places(a) or np.nonzero(primal(a))
 
 
 @implements(np.clip)
@@ -322,6 +324,11 @@ def clip(
 
 def clip_between(a: Any, low: Any = None, high: Any = None, out: Any = None, **options: Any) -> Value:
     """`np.clip`, and `array.clip`, with the options of a ufunc; a bound of None is none."""
+    a = lift(a)
+    if dtype_of(a).kind in "iu":  # a Python int that no element can reach is no bound, even if the dtype cannot hold it
+        info = np.iinfo(dtype_of(a))
+        low = None if type(low) is int and low <= info.min else low
+        high = None if type(high) is int and high >= info.max else high
     bounds = [(op, x) for op, x in ((ops.maximum, low), (ops.minimum, high)) if x is not None]
 
     def clipped(y: Value, *limits: Value) -> Value:

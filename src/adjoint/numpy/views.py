@@ -26,6 +26,7 @@ from ..ops import index as indexing
 from ..ops.broadcast import cast
 from .layout import dense, laid_out, stand_in, strides_of
 from .moving import is_moving, windows
+from .selected import select
 from .table import holds_traced, lift
 from .ways import Chosen, Element, Part, Way, as_array, shares
 
@@ -167,6 +168,9 @@ def read(x: Value, index: Any) -> Value:
         return view(x, Part(index))
     if type(index) is slice and not is_moving(index):
         return view(x, Part(index))
+    selected = select(x, index)
+    if selected is not NotImplemented:
+        return selected
     index = _plain_index(index)
     if _moves(index):
         found, index = windows(x, index)

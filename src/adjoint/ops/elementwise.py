@@ -154,8 +154,10 @@ def _power(a: Any, b: Any) -> Any:
         raise OverflowError("a power of Python integers exceeds 64 bits")  # and takes very long to compute
     try:
         y = a**b
-    except (ZeroDivisionError, OverflowError):  # two Python numbers: give what NumPy gives
-        return np.power(float(a), b)
+    except (ZeroDivisionError, OverflowError):
+        if type(a) not in (float, int):
+            raise  # a Python int that does not fit the dtype of an array
+        return np.power(float(a), b)  # two Python numbers: give what NumPy gives
     return np.power(float(a), b) if type(y) is complex and type(a) in (float, int) and type(b) is not complex else y
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.errors import ShapeError
 from ..core.op import case
 from ..core.types import Type, Value, ndim_of, shape_of
 from .broadcast import align, broadcast_to, expand_dims, reshape, transpose
@@ -62,6 +63,8 @@ def _matmul_right(g: Value, a: Value, b: Type) -> Value:
 
 def _matmul_batch(flags: tuple[bool, ...], a: Value, b: Value) -> Value:
     na, nb = ndim_of(a) - flags[0], ndim_of(b) - flags[1]
+    if not na or not nb:
+        raise ShapeError("matmul of a scalar: an example has no axis to multiply along; use * instead")
     if flags == (True, False) and na == 1 and nb <= 2:
         return matmul(a, b)  # a stack of rows is a matrix
     if flags == (False, True) and nb == 1 and na <= 2:
@@ -106,6 +109,9 @@ matmul = multilinear(
 
 
 def _einsum(*xs: Any, inputs: tuple[str, ...], output: str) -> Any:
+    if any(0 in np.shape(x) for x in xs):  # NumPy's einsum of empty long doubles writes beyond the result
+        sizes = {c: n for letters, x in zip(inputs, xs, strict=True) for c, n in zip(letters, np.shape(x), strict=True)}
+        return np.zeros([sizes[c] for c in output], np.result_type(*map(np.asarray, xs)))[()]
     contracts = len(xs) > 1 and any(c not in output for letters in inputs for c in letters)
     return np.einsum(f"{','.join(inputs)}->{output}", *xs, optimize=contracts)[()]
 

@@ -13,11 +13,12 @@ from ..ir.graph import Graph
 from .complex import has_complex, split_complex
 from .covered import join_places
 from .elements import compute_elements
-from .loops import Rolled, RolledLoop, Unrolled, drop_idle_carries, roll, share_iterations, sink_sums
+from .halves import has_halves, widen_halves
+from .loops import Rolled, RolledLoop, Unrolled, distribute, drop_idle_carries, roll, share_iterations, share_offsets, sink_sums
 from .simplify import simplify
 from .written import forward_writes
 
-COMPLEX_PARTS = "complex parts"
+COMPLEX_PARTS, HALVES = "complex parts", "halves"
 
 # Each takes a graph, and which of its inputs are Python numbers; rolling also tells what became of the loops.
 PASSES: dict[str, Callable[[Graph, Collection[int]], Graph | Rolled]] = {
@@ -27,10 +28,13 @@ PASSES: dict[str, Callable[[Graph, Collection[int]], Graph | Rolled]] = {
     "simplify": lambda graph, weak: simplify(graph, final=True)[0],
     "idle carries": lambda graph, weak: drop_idle_carries(graph),  # that do not change, or that nothing reads
     COMPLEX_PARTS: lambda graph, weak: simplify(split_complex(graph, weak), final=True)[0],
+    HALVES: lambda graph, weak: simplify(widen_halves(graph), final=True)[0],  # arithmetic of float16 becomes that of float32
     "join places": lambda graph, weak: join_places(graph),  # sums of rows that cover an array become stacks
     "elements": lambda graph, weak: compute_elements(graph),  # of arrays of which few are read
     "share iterations": lambda graph, weak: share_iterations(graph),  # common subexpressions of scans
     "sink sums": lambda graph, weak: sink_sums(graph),  # sums of products over iterations become one product
+    "distribute": lambda graph, weak: distribute(graph),  # functions that no later iteration needs, after their loop
+    "share offsets": lambda graph, weak: share_offsets(graph),  # rows of indices that differ by a constant
 }
 
 
@@ -46,11 +50,14 @@ class Optimized(NamedTuple):
         return "passes: " + ", ".join(f"{name} {size}" for name, size in self.sizes.items()) + " equations"
 
 
-def optimize(graph: Graph, weak: Collection[int] = (), complex_parts: bool = False) -> Optimized:
-    """Run all passes. The inputs `weak` are Python numbers. With `complex_parts`, complex values become pairs of real ones."""
+def optimize(graph: Graph, weak: Collection[int] = (), complex_parts: bool = False, halves: bool = False) -> Optimized:
+    """Run all passes. The inputs `weak` are Python numbers. With `complex_parts`, complex values become pairs of real ones, and
+    with `halves` the arithmetic of float16 is that of float32."""
     sizes, rolled = {"staged": len(graph)}, Rolled(graph, (), ())
     for name, run in PASSES.items():
         if name == COMPLEX_PARTS and not (complex_parts and has_complex(graph)):
+            continue
+        if name == HALVES and not (halves and has_halves(graph)):
             continue
         result = run(graph, weak)
         if isinstance(result, Rolled):

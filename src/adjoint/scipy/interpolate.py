@@ -22,7 +22,7 @@ from ..core.errors import UnsupportedError
 from ..numpy.dropin import without_examples
 from ..staging.stage import Stage
 from . import host
-from .numbers import is_traced, number, plain, settled
+from .numbers import is_traced, known_numbers, number, plain
 
 
 class Pieces:
@@ -157,7 +157,7 @@ def _linear_in_data(make: Any) -> Any:
 
     def of_traced(x: Any, y: Any, *args: Any, axis: int = 0, **options: Any) -> Any:
         is_staged = isinstance(x, Traced) and isinstance(x.by, Stage) and host.is_deferred()
-        x = x if is_staged else settled(x, "the breakpoints of")
+        x = x if is_staged else known_numbers(x, "the breakpoints of")
         if any(map(is_traced, (*args, *options.values()))) or (is_traced(x) and not is_staged):
             raise UnsupportedError(f"scipy.interpolate.{make.__name__} is differentiable by the data y, not by x or its options")
         y = anp.moveaxis(anp.asarray(y), axis, 0)
@@ -212,7 +212,7 @@ class interp1d(_scipy.interp1d):  # type: ignore[misc]  # noqa: N801 - SciPy's n
         assume_sorted: bool = False,
     ) -> None:
         x, y, fill_value = (
-            settled(x, "the breakpoints of"),
+            known_numbers(x, "the breakpoints of"),
             plain(y),
             fill_value if isinstance(fill_value, tuple) else plain(fill_value),
         )

@@ -50,7 +50,7 @@ def plain(x: Any) -> Any:
     return unwrap_fresh(anp.asarray(x)) if isinstance(x, (list, tuple)) and holds_traced(x) else unwrap_fresh(x)
 
 
-def settled(x: Any, what: str) -> Any:
+def known_numbers(x: Any, what: str) -> Any:
     """An argument that must be plain numbers: a staged one is known, and a compiled program is valid for its numbers only."""
     x = plain(x)
     return number(x, what) if isinstance(x, Traced) and isinstance(x.by, Stage) else x

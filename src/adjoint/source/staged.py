@@ -124,16 +124,16 @@ class LoopState(State):
     assigned: frozenset[str] = frozenset()  # variables that the body assigns
     rows: Rows | None = None  # what a `for` runs over
 
-    def settle(self, endings: dict[str, Ending]) -> bool:
-        """Take the types after an iteration; whether they are those before it."""
-        settled = True
+    def widen_types(self, endings: dict[str, Ending]) -> bool:
+        """Widen the types by those after an iteration; whether that keeps all of them."""
+        are_kept = True
         for v in self.variables:
             ending = endings.get(v.name)
             if ending is None:
                 raise RefusedError(f"{v.name} is not assigned in every iteration")
             if v.structure is None:
                 v.join(ending)
-                settled = False
+                are_kept = False
                 continue
             if ending.structure != v.structure:
                 raise ChangeError(f"{v.name} changes from {v.structure} to {ending.structure}")
@@ -144,8 +144,8 @@ class LoopState(State):
                     continue
                 if not is_number(y):
                     raise ChangeError(f"{leaf.label} becomes {y!r:.40}, which is not a number")
-                settled = not widen(leaf, y) and settled
-        return settled
+                are_kept = not widen(leaf, y) and are_kept
+        return are_kept
 
     def initial(self) -> list[Value]:
         return [
@@ -196,14 +196,14 @@ class LoopState(State):
             endings = self.leave()
             if self.rows:
                 self.rows.check(endings)
-            has_settled = self.settle(endings)
+            are_kept = self.widen_types(endings)
             for y in [y for ending in endings.values() for y in ending.leaves]:
                 body.carry(y)
-            if has_settled and body.conditions and not self.is_conditional:
-                self.is_conditional, has_settled = True, False
-            if has_settled and count and transform == "scan" and not _reads_counter(body, endings):
-                self.is_counted, has_settled = False, False
-            if not has_settled:
+            if are_kept and body.conditions and not self.is_conditional:
+                self.is_conditional, are_kept = True, False
+            if are_kept and count and transform == "scan" and not _reads_counter(body, endings):
+                self.is_counted, are_kept = False, False
+            if not are_kept:
                 return None
             outputs = [*further, *self.outputs(endings), *[logical_and(x, body.sound()) for x in sound]]
             for y in outputs:

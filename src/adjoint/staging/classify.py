@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..core.places import Load
-from .reach import is_library, is_ours, is_users
+from .reach import is_of_library, is_ours, is_users
 
 NUMBERS = (float, int, complex)
 PLAIN = (*NUMBERS, bool, str, bytes, type(None), type(Ellipsis), type(NotImplemented))
@@ -93,7 +93,7 @@ def is_function(x: Any) -> bool:
         return True
     if is_ours(type(x).__module__):
         return is_function(getattr(x, "__wrapped__", None))
-    return callable(x) and not isinstance(x, (type, *FIXED)) and not is_library(type(x).__module__)
+    return callable(x) and not isinstance(x, (type, *FIXED)) and not is_of_library(type(x))
 
 
 def fits(value: Any) -> bool:

@@ -91,6 +91,7 @@ class Guarded(Stage):
         "program",
         "reserved",
         "seen",
+        "selections",
         "shared",
         "weak",
     )
@@ -118,6 +119,7 @@ class Guarded(Stage):
         self.first_captured = 0  # the number of the first captured input
         self.reserved = 0  # how many numbers are reserved for such inputs
         self.captured: list[Traced] = []
+        self.selections: dict[int, Any] = {}  # what numpy/selected.py has made of a mask, by its number
 
     def input(self, name: str, type_: Type) -> Traced:
         self.program.input(type_)

@@ -11,7 +11,7 @@ import types
 from typing import TYPE_CHECKING, Any
 
 from ..core.errors import UnsupportedError
-from ..core.places import Attributes, Bound, Check, Lacks, Load
+from ..core.places import Attributes, Bound, Check, Load
 from .classify import EMPTY
 from .uncopied import At
 from .watch import HOOKED, HOOKS, reading, same_items
@@ -89,16 +89,14 @@ class Objects:
     def _read_attribute(self, value: Any, name: str, at: At) -> Any:
         declared = next((vars(cls)[name] for cls in type(value).__mro__ if name in vars(cls)), None)
         if isinstance(declared, property) and isinstance(declared.fget, types.FunctionType):
+            self.reads.note(At(Load.ATTRIBUTE, type(value), name, f"{type(value).__name__}.{name}"), Check.IS, declared)
             return self.reads.hook(declared.fget)(value)
         token = reading.set(None)  # a cached property is computed once and stored in the object, as in an eager run
         try:
             found = object.__getattribute__(value, name)
         except AttributeError:
             owner = At(Load.FIXED, at.owner, None, at.name, True)
-            if hasattr(type(value), "__getattr__"):
-                self.reads.lacks(owner, Check.TEST, Lacks(name))
-            else:
-                self.reads.lacks(owner, Check.NO_ATTRIBUTE, name)
+            self.reads.lacks(owner, Check.LACKS if hasattr(type(value), "__getattr__") else Check.NO_ATTRIBUTE, name)
             raise
         finally:
             reading.reset(token)

@@ -18,12 +18,23 @@ from ..core.home import OWN, package_of
 
 _MOST = 1000  # objects that are searched
 _PLAIN = (int, float, complex, str, bytes, np.ndarray, np.generic, np.dtype, np.ufunc, type(None))
+_IMMUTABLE, _IN_PYTHON = 1 << 8, 1 << 9  # Py_TPFLAGS_IMMUTABLETYPE and Py_TPFLAGS_HEAPTYPE
 _LIBRARIES = frozenset({*sys.stdlib_module_names, "numpy", "scipy", *LABELLED, OWN})
 
 
 def is_library(module: Any) -> bool:
     """Whether a module, by its name, is of Python, NumPy, SciPy, pandas, xarray or ours: its code is not searched."""
     return package_of(module) in _LIBRARIES
+
+
+def is_mutable(cls: type) -> bool:
+    """Whether the attributes of a class can be set: it was made by a class statement, not in C."""
+    return bool(cls.__flags__ & _IN_PYTHON) and not cls.__flags__ & _IMMUTABLE
+
+
+def is_of_library(cls: type) -> bool:
+    """Whether a class is of a library. One made by an exec without `__name__` counts as of `builtins`, and is the user's."""
+    return is_library(cls.__module__) and not (cls.__module__ == "builtins" and is_mutable(cls))
 
 
 def is_ours(module: Any) -> bool:
@@ -78,7 +89,7 @@ def _of_object(x: Any, names: set[str]) -> Iterator[Any]:
         ours = is_ours(type(x).__module__)
         yield from [y for y in attributes.values() if callable(y) or not ours]  # of a compiled function, not its programs
     for owner in type(x).__mro__:
-        if not is_library(owner.__module__):
+        if not is_of_library(owner):
             yield from [vars(owner)[name] for name in ("__call__", *names) if name in vars(owner)]
 
 

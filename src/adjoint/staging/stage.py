@@ -20,7 +20,8 @@ from ..core.errors import UnsupportedError, user_line, written_on
 from ..core.op import Op
 from ..core.types import Shape, Type, Value
 from ..derive import type_rule
-from ..ir.graph import Equation, Graph, Literal, Operand, is_repeated, weak_numbers
+from ..ir.contents import is_repeated
+from ..ir.graph import Equation, Graph, Literal, Operand, weak_numbers
 
 _RECENT = 6  # equations among which the result of an expression is looked for, when it is assigned
 

@@ -16,7 +16,7 @@ import numpy as np
 from ..core.code import names_in
 from ..core.places import Bound, Check, Contents, Load, items_of
 from .classify import EMPTY, EQUAL, FIXED, PLAIN, advice, cell_contents, is_installed, load_of, source_of
-from .reach import is_library, is_users
+from .reach import is_library, is_mutable, is_of_library, is_users
 from .watch import HOOKED, HOOKS, same_items
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 1 << 20  # of an array that is compared at each call
 FEW_NAMES = 4  # that a class does not have, each checked by itself
-_IMMUTABLE, _IN_PYTHON = 1 << 8, 1 << 9  # Py_TPFLAGS_IMMUTABLETYPE and Py_TPFLAGS_HEAPTYPE
 
 
 class At(NamedTuple):
@@ -67,7 +66,7 @@ class Uncopied:
     def add_class(self, cls: type) -> None:
         self.classes.append(cls)
         for owner in cls.__mro__:
-            if not is_library(owner.__module__):
+            if not is_of_library(owner):
                 for member in list(vars(owner).values()):
                     function = getattr(member, "__func__", getattr(member, "fget", member))
                     if isinstance(function, types.FunctionType):
@@ -83,7 +82,7 @@ class Uncopied:
     def add_operator(self, cls: type, name: str) -> None:
         """A method that Python calls on the class of an object."""
         method = getattr(cls, name)
-        if isinstance(method, types.FunctionType) and not _is_generated(method):
+        if isinstance(method, types.FunctionType):
             self.reads.fix(At(Load.ATTRIBUTE, cls, name, f"{cls.__name__}.{name}"), method)
         self.add(method)
 
@@ -123,7 +122,7 @@ class Uncopied:
 
     def lacks(self, cls: type, names: list[str]) -> None:
         """Require that a class still has none of these attributes; of many, that it and its bases define no more than now."""
-        mutable = [base for base in cls.__mro__ if base.__flags__ & _IN_PYTHON and not base.__flags__ & _IMMUTABLE]
+        mutable = [base for base in cls.__mro__ if is_mutable(base)]
         if mutable and len(names) <= FEW_NAMES:
             for name in names:
                 self.reads.lacks(At(Load.FIXED, cls, None, f"{cls.__name__}.{name}"), Check.NO_ATTRIBUTE, name)
@@ -216,9 +215,10 @@ def _owners(cls: type) -> list[type]:
     """A class, its bases and its metaclasses, without those of libraries and installed packages."""
     meta: type = type(cls)
     found = cls.__mro__ + meta.__mro__
-    return [x for x in found if not is_library(x.__module__) and not is_installed(sys.modules.get(x.__module__))]
+    return [x for x in found if not is_of_library(x) and not is_installed(sys.modules.get(x.__module__))]
 
 
 def _is_generated(f: types.FunctionType) -> bool:
-    """Whether a function was made by `dataclass`."""
-    return f.__code__.co_filename == "<string>"
+    """Whether a function was made by `dataclass` or `namedtuple`, and not by an exec of the user's."""
+    made_here = f.__code__.co_qualname.startswith("__create_fn__.<locals>.")
+    return f.__code__.co_filename == "<string>" and (made_here or f.__globals__.get("__name__", "").startswith("namedtuple_"))

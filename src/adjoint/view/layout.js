@@ -159,7 +159,7 @@ function findCenters(net) {
         wanted.push(weight ? total / weight : x[cell]);
         weights.push(weight || 0.01);
       }
-      settleLayer(net, layer, wanted, weights, x);
+      placeLayer(net, layer, wanted, weights, x);
     }
   }
   let left = Infinity;
@@ -167,7 +167,7 @@ function findCenters(net) {
   return x.map((at) => at - left);
 }
 
-function settleLayer(net, layer, wanted, weights, x) {
+function placeLayer(net, layer, wanted, weights, x) {
   let offset = 0;
   const offsets = [], blocks = [];
   layer.forEach((cell, i) => {

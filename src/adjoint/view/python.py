@@ -17,6 +17,7 @@ then imported), as Python's operator, or as its definition in other ops (`scalar
 from __future__ import annotations
 
 import ast
+import builtins
 import keyword
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -35,6 +36,8 @@ from ..ops import control
 from .finite import finite, is_tame, loop_tame, ordinary_products
 from .notation import python_name
 from .python_text import PRELUDE, TABLE, Call, array, definitions, number, readably, written
+
+_BUILTINS = frozenset(dir(builtins))
 
 # -- graphs -----------------------------------------------------------------------------------------------------
 
@@ -55,8 +58,16 @@ def module(functions: Sequence[tuple[Graph, Sequence[str] | None]], readable: bo
         for equation in all_equations(graph):
             if equation.op.python == "def":
                 helpers |= definitions(equation.op.impl)
-    constants = dict[Literal, str]()
-    written = [_Function(g, names, constants, {"np", "special", *PRELUDE, *helpers}, readable).text() for g, names in functions]
+
+    def write(reserved: frozenset[str]) -> tuple[list[str], dict[Literal, str]]:
+        constants = dict[Literal, str]()
+        taken = {"np", "special", *PRELUDE, *helpers, *reserved}
+        return [_Function(g, names, constants, taken, readable).text() for g, names in functions], constants
+
+    written, constants = write(_BUILTINS)
+    words = set(re.findall(r"(?<![.\w])\w+", "\n".join(written)))
+    if any(word.rstrip("_0123456789") in _BUILTINS and word not in _BUILTINS for word in words):
+        written, constants = write(_BUILTINS & words)  # a variable may have the name of a builtin that is not called
     everything = "\n".join(written)
     prelude = [text for name, text in PRELUDE.items() if re.search(rf"\b{name}\(", everything)]
     prelude += [text for name, text in helpers.items() if re.search(rf"\b{name}\(", everything + "".join(helpers.values()))]

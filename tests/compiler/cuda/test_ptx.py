@@ -68,6 +68,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("processor", PROCESSORS)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_kernels(name, processor):

@@ -36,6 +36,7 @@ def test_addresses(xp):
         np.testing.assert_array_equal(raw.addresses(xp, 1 << 40, 24, count), (1 << 40) + 24 * np.arange(count))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("count", [1, 256, 257, 1000])
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_status(xp, count, dtype):

@@ -45,6 +45,10 @@ GROUPED = {
         lambda x: np.sin(np.max(np.exp(x), axis=1)) * x[:, 0],
         RNG.normal(size=(2000, 30, 32)),
     ),
+    "reductions of several dtypes": (
+        ad.grad(lambda x: np.sum(np.sin(np.max(x, axis=1, keepdims=True) + x) + softmax(x))),  # counts of maxima are integers
+        X.astype(np.float32),
+    ),
     "a matrix from both sides": (ad.value_and_grad(logistic), RNG.normal(size=100), RNG.normal(size=(3001, 100))),
 }
 

@@ -6,6 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import adjoint as ad
+from adjoint.compiler.llvm.control import _LEAST_NEST, _Nest
+from adjoint.compiler.lower.step import Scan
 
 XS = np.linspace(-1.0, 1.0, 24).reshape(8, 3)
 
@@ -106,3 +108,80 @@ def test_numbers_inside_nested_loops():
 
     for transform in (lambda f: f, ad.grad, lambda f: ad.grad(ad.grad(f))):
         assert ad.jit(transform(f))(0.3) == pytest.approx(transform(f)(0.3), rel=1e-11)
+
+
+def nests(f, *args):
+    """The nests of the scans of a compiled program: iterations of the inner loop, and the steps of rows."""
+    compiled = ad.jit(f)
+    compiled(*args)
+    ((program,),) = compiled.specializations.values()
+    scans = [step for step in program.lowered.steps if isinstance(step, Scan)]
+    return [(nest.inner, sorted(nest.steps.values())) for nest in (_Nest(step, False) for step in scans)]
+
+
+def read_at(*rows, reverse=False):
+    """A loop with a number and an array as carries, that reads and writes x at constant places."""
+
+    numbers = [tuple(row.tolist()) for row in rows]
+
+    def f(x):
+        rows = [np.array(row) for row in numbers]  # constants: arrays from outside would be inputs
+
+        def step(c, at):
+            s, x = c
+            y = np.sin(s + sum(x[i] for i in at))
+            x = 1.0 * x
+            x[at[0]] = y
+            return (y, x), s * y
+
+        (s, x), ys = ad.scan(step, (0.1 * x[0], 1.0 * x), tuple(rows), reverse=reverse)
+        return np.sum(ys * np.arange(len(rows[0]))) + s + np.sum(x**2)
+
+    return f
+
+
+def tiled(outer, inner, by=3, step=1):
+    """Rows that grow by `by` in the outer loop, and by `step` in the inner one."""
+    return (30 + by * np.arange(outer)[:, None] + step * np.arange(inner)).ravel()
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ((tiled(5, 6), np.repeat(np.arange(5), 6)), (6, [0, 1])),
+        ((tiled(5, 6, 1, -2), np.tile(np.arange(6), 5)), (6, [-2, 1])),
+        ((np.arange(30),), (30, [1])),
+        ((tiled(5, _LEAST_NEST), np.repeat(np.arange(5), _LEAST_NEST)), (_LEAST_NEST, [0, 1])),
+        ((tiled(5, _LEAST_NEST - 1), np.repeat(np.arange(5), _LEAST_NEST - 1)), (1, [])),
+        ((tiled(5, 6)[:-1], np.repeat(np.arange(5), 6)[:-1]), (1, [])),  # the last block is shorter
+        ((np.append(tiled(4, 6), [3, 4, 5, 6, 7, 9]), np.repeat(np.arange(5), 6)), (1, [])),  # one is another step
+        ((tiled(3, 8), np.repeat(np.arange(6), 4)), (4, [0, 1])),  # the shorter one of two
+        ((np.zeros(30, int), np.arange(30)), (30, [0, 1])),
+    ],
+)
+def test_rows_of_indices_in_a_nest(rows, expected, reverse):
+    f = read_at(*rows, reverse=reverse)
+    x = np.linspace(-1.0, 1.0, 60)
+    assert nests(f, x) == [expected]
+    np.testing.assert_allclose(ad.jit(f)(x), f(x), rtol=1e-13)
+    np.testing.assert_allclose(ad.jit(ad.grad(f))(x), ad.grad(f)(x), rtol=1e-11, atol=1e-13)
+
+
+def test_a_long_nest_looks_for_signals():
+    """Long enough that the loop is cut into pieces between which it polls."""
+
+    def f(x):
+        def step(c, at):
+            i, j = at
+            s, x = 0.5 * np.sin(c[0]) + c[1][i], 1.0 * c[1]
+            x[j] = s
+            return (s, x), None
+
+        rows = np.tile(np.arange(6), 30_000), np.repeat(np.arange(30_000) % 50, 6)
+        s, x = ad.scan(step, (0.1 * x[0], 1.0 * x), rows)[0]
+        return s + np.sum(x)
+
+    x = np.linspace(-1.0, 1.0, 60)
+    assert nests(f, x) == [(6, [0, 1])]
+    np.testing.assert_allclose(ad.jit(f)(x), f(x), rtol=1e-10)

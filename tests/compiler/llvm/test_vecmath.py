@@ -89,6 +89,7 @@ def test_no_library_is_called(name):
     assert not declared
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", DTYPES, ids=["float64", "float32"])
 @pytest.mark.parametrize("name", ["exp", "log", "tan", "tanh", "power", "erfc", "logaddexp", "arctan2"])
 def test_targets_without_fused_multiply_add(name, dtype):

@@ -137,6 +137,7 @@ def test_empty_arrays():
         ad.jit(np.fft.fft)(np.zeros((3, 0), C))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", ["float16", "float32", "complex64", "longdouble", "clongdouble"])
 @pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft", "fft2", "rfftn", "irfftn"])
 def test_other_precisions(name, dtype):

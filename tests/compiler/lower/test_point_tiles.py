@@ -179,7 +179,7 @@ def interrupt_a_long_loop():
     assert any(isinstance(step, PointTiles) for step in f.lower(x).lowered.steps)  # compiled, and not run
     main = threading.main_thread().ident
     threading.Timer(0.5, lambda: signal.pthread_kill(main, signal.SIGINT)).start()
-    began = time.monotonic()
+    began = time.process_time()  # other processes do not count
     with pytest.raises(KeyboardInterrupt):  # a minute of work
         f(x)
-    assert time.monotonic() - began < 10
+    assert time.process_time() - began < 10

@@ -191,6 +191,7 @@ LOOSE = {*distributions.EXPANSIONS, *polynomials.EXPANSIONS, *bessel.EXPANSIONS,
 OF_KNOWN_ORDER = {"jv", "jve", "yv", "yve", "kv", "kve"}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", sorted(OF_KNOWN_ORDER))
 @pytest.mark.parametrize("order", [0, 1, 2.0, 5, 25, -3])
 @np.errstate(all="ignore")

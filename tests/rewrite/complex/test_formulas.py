@@ -59,6 +59,7 @@ def test_exact(name, dtype):
         np.testing.assert_array_equal(np.signbit(a)[b == 0], np.signbit(b)[b == 0])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", [np.complex128, np.complex64])
 @pytest.mark.parametrize("name", ROUNDED)
 def test_within_a_few_ulp(name, dtype):

@@ -252,6 +252,7 @@ LOOPS = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", [np.complex128, np.complex64])
 @pytest.mark.parametrize("f", LOOPS)
 def test_loops(f, dtype):
@@ -331,6 +332,7 @@ def test_transforms_to_half_precision(transform):
 WIDE = ("longdouble", "clongdouble")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("second", ["complex64", "complex128", "float64", "longdouble", "clongdouble", "int64"])
 @pytest.mark.parametrize("first", ["complex64", "complex128", "longdouble", "clongdouble"])
 def test_extended_precision_beside_complex_numbers(first, second):

@@ -211,21 +211,25 @@ def program(seed):
 V, W, M = RNG.uniform(0.5, 1.5, 23), RNG.uniform(0.5, 1.5, 23), RNG.uniform(-1, 1, (23, 23))
 
 
-@pytest.mark.parametrize("seed", range(asked(40)))
+@pytest.mark.parametrize("seed", range(asked(20, at_night=120)))
 def test_random_loops_over_slices_keep_their_results(seed):
     f = program(seed)
-    graph = ad.graph(f)(V, W, M)
-    found = roll(graph, saving=16)
-    check(found.graph, infer_types)
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"):  # some programs grow without bound
+        graph = ad.graph(f)(V, W, M)
+        found = roll(graph, saving=16)
+        check(found.graph, infer_types)
         np.testing.assert_allclose(found.graph.run_flat([V, W, M]), graph.run_flat([V, W, M]), rtol=1e-11, atol=1e-11)
 
 
 @pytest.mark.parametrize("seed", range(asked(6)))
 def test_random_loops_over_slices_keep_their_gradients(seed):
     f = program(seed)
-    for found, expected in zip(ad.jit(ad.grad(f, (0, 1, 2)))(V, W, M), ad.grad(f, (0, 1, 2))(V, W, M), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-10)
+    with np.errstate(all="ignore"):  # some programs grow without bound
+        slopes = ad.grad(f, (0, 1, 2))(V, W, M)
+        if not all(np.isfinite(expected).all() for expected in slopes):
+            pytest.skip("the program overflows")
+        for found, expected in zip(ad.jit(ad.grad(f, (0, 1, 2)))(V, W, M), slopes, strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-10)
 
 
 def in_place(seed):
@@ -276,7 +280,7 @@ def in_place(seed):
     return names["f"], "\n".join(lines)
 
 
-@pytest.mark.parametrize("seed", range(asked(40)))
+@pytest.mark.parametrize("seed", range(asked(20, at_night=120)))
 def test_random_writes_to_slices_keep_their_results(seed):
     f, text = in_place(seed)
     graph = ad.graph(f)(V, W, M)

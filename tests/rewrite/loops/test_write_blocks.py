@@ -233,7 +233,7 @@ class Program:
 X, M = RNG.normal(size=13), RNG.normal(size=(13, 13))
 
 
-@pytest.mark.parametrize("seed", range(asked(40)))
+@pytest.mark.parametrize("seed", range(asked(20, at_night=120)))
 def test_random_nests_keep_their_results(seed):
     program = Program(seed)
     rolled(program.function(), X, M, saving=16)

@@ -69,3 +69,21 @@ def test_booleans_have_no_negative(function):
     found = ad.jit(function)(b)
     assert found.dtype == function(b).dtype
     np.testing.assert_array_equal(found, function(b))
+
+
+@pytest.mark.parametrize("wide", ["int64", "uint64", "float64", "int32"])
+@pytest.mark.parametrize("narrow", ["uint8", "int8", "uint32", "int32"])
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x, y: x + (-y), lambda x, y: x - (-y), lambda x, y: (-y) * (-x), lambda x, y: (y + y) - y + x,
+        lambda x, y: x + (y - 100), lambda x, y: np.abs(-y) + x, lambda x, y: x + np.square(-y), lambda x, y: (-y) / (-y),
+    ],
+)  # fmt: skip
+def test_integers_that_wrap_around_before_they_are_widened(f, narrow, wide):
+    x, y = np.array([3, 100, -2]).astype(wide), np.array([7, 100, 0]).astype(narrow)
+    with np.errstate(all="ignore"):
+        expected = f(x, y)
+        for found in (rewritten(f, x, y)[0].run_flat([x, y])[0], ad.jit(f)(x, y)):
+            assert found.dtype == expected.dtype
+            np.testing.assert_array_equal(found, expected)

@@ -27,7 +27,7 @@ from .text import DeviceKernel, DeviceModule
 
 Held = tuple[Any, list[int], int]  # memory, the addresses of the results in it, and the address of the arena (0 without one)
 _APART = 256  # bytes: arrays begin at multiples of it
-_TOGETHER = 4096  # bytes: up to this size, results and arena are one allocation, which lives as long as the last result
+_ONE_ALLOCATION = 4096  # bytes: up to this size, results and arena are one allocation, which lives as long as the last result
 _OF_THREAD = 2  # the default stream of a thread, CU_STREAM_PER_THREAD: a different one for each
 _ENTRY = re.compile(r"^define ptx_kernel void @(\w+)\(", re.MULTILINE)
 _SHARED, _LOCAL, _REGISTERS = 1, 3, 4  # CU_FUNC_ATTRIBUTE_…
@@ -148,7 +148,7 @@ class GPU(Memory):
         spare: list[tuple[int, Any]] = []  # memory for the next call, and the stream on which it was allocated
         stream = self._stream
 
-        def together() -> Held:
+        def one_allocation() -> Held:
             if spare:
                 allocated_on, memory = spare.pop()
                 if allocated_on != stream().ptr:
@@ -158,7 +158,7 @@ class GPU(Memory):
             start = memory.ptr
             return memory, [start + offset for offset in offsets], start + total - arena
 
-        def arrays_together(memory: Any) -> tuple[Any, ...]:
+        def arrays_of_one(memory: Any) -> tuple[Any, ...]:
             arrays = [ndarray(shape, dtype, memory + offset) for (shape, dtype), offset in zip(shapes, offsets, strict=True)]
             if not (arena or spare) and (current := stream().ptr) != _OF_THREAD:
                 try:
@@ -175,7 +175,7 @@ class GPU(Memory):
         def arrays_apart(held: Any) -> tuple[Any, ...]:
             return tuple([ndarray(shape, dtype, part) for (shape, dtype), part in zip(shapes, held[0], strict=True)])
 
-        return Results(together, arrays_together) if 0 < total <= _TOGETHER else Results(apart, arrays_apart)
+        return Results(one_allocation, arrays_of_one) if 0 < total <= _ONE_ALLOCATION else Results(apart, arrays_apart)
 
     # -- graphs --
 

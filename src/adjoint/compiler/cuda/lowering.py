@@ -24,9 +24,8 @@ def lower(graph: Graph, weak: Collection[int] = (), guarded: bool = False) -> Lo
 class _Lowering(Lowering):
     has_cumulative = False  # it is sequential
     has_transforms = False  # it has its own
-    dtypes = scalar.NATIVE
+
     has_array_kernels = False
-    has_whole_extrema = False
     writes_in_place = False
     most_fused_functions = sys.maxsize  # a launch costs more than the code of a function
 

@@ -151,11 +151,11 @@ class Scheduling:
         for part in later:
             yield from self.launches(part)
 
-    def tile(self, bands: RowTiles) -> Iterator[Step | AddAt | Tile]:
+    def tile(self, rows: RowTiles) -> Iterator[Step | AddAt | Tile]:
         """Kernels over the same rows as one launch, if possible."""
-        made = tiled(bands)
+        made = tiled(rows)
         if made is None:
-            for kernel in bands.kernels:
+            for kernel in rows.kernels:
                 yield from self.launches(kernel)
             return
         for kernel in made.kernels:

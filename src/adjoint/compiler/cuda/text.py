@@ -8,7 +8,8 @@ Both are made of the same phases (see `threads`); what is around them differs.
       barrier                                           for thread in 0 … 256: phase0(…)
       phase1(buffers, shared, block, thread)            for thread in 0 … 256: phase1(…)
 
-With `flip` -1, the simulator runs the threads of a phase the other way round: a result that depends on it is a race.
+With `flip` -1, the simulator runs the threads of a phase the other way round: a result that depends on it is a race. Where only
+the threads of a warp wait for each other, every other warp can be `lag` phases behind.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from ..llvm import vecmath
 from ..llvm.instruction import Code, Function
 from ..lower.kernel import Buffer
 from .launch import Launch
+from .layout import NEIGHBOURS
 from .threads import Parts, Threads
 from .tiles import TileThreads
 
@@ -110,9 +112,9 @@ class DeviceModule:
             sizes[smallest] += entry.size()
         return [_for_gpu(part) for part in parts]
 
-    def for_simulator(self) -> str:
+    def for_simulator(self, lag: int = 0) -> str:
         entries = list(self.entries.values())
-        return _UNROLLED.sub("", _text(entries, [], set(), map(_simulated, entries)))
+        return _UNROLLED.sub("", _text(entries, [], set(), (_simulated(entry, lag) for entry in entries)))
 
 
 def _for_gpu(entries: Sequence[Entry]) -> str:
@@ -170,17 +172,32 @@ def _on_gpu(entry: Entry) -> str:
     return "\n".join([*entry.phases("alwaysinline"), *own, head, *code.lines, "}"])
 
 
-def _simulated(entry: Entry) -> str:
+def _simulated(entry: Entry, lag: int) -> str:
     code, name = Code(), entry.name
     memory = code.let(f"alloca [{max(entry.shared, 1)} x i8], align 16")
     pointers = [code.let(f"load ptr, ptr {code.slot('%table', i)}") for i in range(len(entry.aliased))]
     flip = code.let(f"and i64 %flip, {entry.threads - 1}")
+    behind: list[tuple[int, str]] = []  # phases that every other warp has still to run
 
-    def call(i: int, number: str) -> None:
+    def run(i: int, number: str, warps: int | None = None) -> None:
+        """A phase for all threads, or for those of every other warp."""
         with code.iterations("0", str(entry.threads)) as counter:
             thread = code.let(f"xor i64 {counter}, {flip}")
             given = [*(f"ptr {p}" for p in pointers), f"ptr {memory}", f"i64 {number}", f"i64 {thread}"]
-            code.do(f"call void @{name}_{i}({', '.join(given)})")
+            parity = code.let(f"and i64 {thread}, {NEIGHBOURS}")
+            is_one = "true" if warps is None else code.let(f"icmp eq i64 {parity}, {warps * NEIGHBOURS}")
+            with code.when(is_one):
+                code.do(f"call void @{name}_{i}({', '.join(given)})")
+
+    def call(i: int, number: str) -> None:
+        inside = len(entry.parts.before), len(entry.parts.before) + len(entry.parts.inside)
+        if not (lag and entry.parts.in_warps and inside[0] <= i < inside[1]):
+            run(i, number)
+            return
+        run(i, number, 0)
+        behind.append((i, number))
+        while len(behind) > (lag if i + 1 < inside[1] else 0):
+            run(*behind.pop(0), 1)
 
     with code.iterations("%from", "%to") as block:
         _sequence(code, entry, block, call, lambda which: None)

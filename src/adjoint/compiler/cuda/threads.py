@@ -21,7 +21,7 @@ from ..llvm.nest import Nest
 from ..lower.kernel import Buffer, Reduce, Scalar, Store, View, Window, size_of
 from ..lower.schedule import cost
 from .launch import Launch
-from .layout import is_flag
+from .layout import NEIGHBOURS, is_flag
 
 _32_BITS = 1 << 31
 LARGE = 16 << 20  # bytes that are not in the cache of a GPU when they are read again
@@ -48,11 +48,19 @@ class Threads(Nest):
         self.buffers += [b for b in self.partials.values() if b not in self.buffers]
         self.sums = [r for r in launch.reductions if not is_flag(launch, r)]
         self.flags = [r for r in launch.reductions if is_flag(launch, r)]
-        self.slots, self.shared = _slots(self.sums, self.layout.threads if self.layout.lanes > 1 else 0)
+        #: Threads that wait for each other between phases. Each group has its own part of the shared memory: others may be in
+        #: another phase, whose reductions have other dtypes.
+        self.group = min(NEIGHBOURS, self.layout.threads) if self.layout.is_in_warps else self.layout.threads
+        self.slots, self.room = _slots(self.sums, self.group if self.layout.lanes > 1 else 0)
         self.ranges = [(0, loop.length) for loop in self.loops]
         self.changing: set[Buffer] = set()  # by other threads, between phases
         self.declared: set[str] = set()
         self.functions: set[Function] = set()
+
+    @property
+    def shared(self) -> int:
+        """Bytes of shared memory of a block."""
+        return self.room * (self.layout.threads // self.group)
 
     @property
     def is_repeated(self) -> bool:
@@ -360,9 +368,13 @@ class Threads(Nest):
                     self.result(r, value, point, piece)
 
     def slot(self, start: int, r: Reduce, thread: str) -> str:
-        """The address of a thread's partial total of a reduction, in shared memory."""
-        base = self.code.let(f"getelementptr inbounds i8, ptr %shared, i64 {start}")
-        return self.code.let(f"getelementptr inbounds {MEMORY[r.view.dtype]}, ptr {base}, i64 {thread}")
+        """The address of a thread's partial total of a reduction, in the shared memory of its group."""
+        code, place = self.code, str(start)
+        if self.group < self.layout.threads:
+            group, thread = code.let(f"udiv i64 {thread}, {self.group}"), code.let(f"urem i64 {thread}, {self.group}")
+            place = self.offset(start, [(group, self.room)])
+        base = code.let(f"getelementptr inbounds i8, ptr %shared, i64 {place}")
+        return code.let(f"getelementptr inbounds {MEMORY[r.view.dtype]}, ptr {base}, i64 {thread}")
 
     def result(self, r: Reduce, value: str, point: str, piece: str) -> None:
         """Write the block's share of a result: all of it, or a partial result."""
@@ -385,7 +397,7 @@ def combined(code: Code, r: Reduce, a: str, b: str) -> str:
 
 
 def _slots(reductions: Sequence[Reduce], threads: int) -> tuple[list[int], int]:
-    """The offset of the totals of each reduction in shared memory, and the total size."""
+    """The offset of the totals of each reduction in the shared memory of a group of threads, and the total size."""
     starts, size = [], 0
     for r in reductions:
         starts.append(size)

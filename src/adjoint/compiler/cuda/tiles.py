@@ -63,17 +63,17 @@ class Tile:
         return "\n  ".join([head, *(line for kernel in self.kernels for line in str(kernel).splitlines())])
 
 
-def tiled(bands: RowTiles) -> Tile | None:
+def tiled(group: RowTiles) -> Tile | None:
     """The kernels of a group as one launch; None if that is not possible."""
-    lanes = _lanes(bands)
+    lanes = _lanes(group)
     if lanes == 0:
         return None
     kernels: list[Launch] = []
     totals: dict[Buffer, str] = {}
-    for kernel in bands.kernels:
+    for kernel in group.kernels:
         made = Launch(kernel.domain, kernel.code, kernel.stores, kernel.reductions, lines=kernel.lines, loops=kernel.loops)
         inner = tuple(range(1, len(kernel.loops)))
-        made.layout = Layout((0,), inner, bands.length, size_of(kernel.loops[i].length for i in inner), lanes, 1, True)
+        made.layout = Layout((0,), inner, group.length, size_of(kernel.loops[i].length for i in inner), lanes, 1, True)
         kernels.append(made)
         if len({reduced_loops(made, r) for r in sums_of_rows(made)}) > 1:
             return None
@@ -83,31 +83,31 @@ def tiled(bands: RowTiles) -> Tile | None:
                     return None
                 totals[r.view.buffer] = r.how
     rows = THREADS // lanes
-    tiles = -(-bands.length // rows)
-    tile = Tile(tuple(kernels), bands.length, {}, totals, lanes, min(tiles, MOST_BLOCKS) if totals else tiles)
+    tiles = -(-group.length // rows)
+    tile = Tile(tuple(kernels), group.length, {}, totals, lanes, min(tiles, MOST_BLOCKS) if totals else tiles)
     room = SHARED - _room_of_totals(tile) - THREADS * 8 * max(len(made.reductions) for made in kernels)
     if room < 0:
         return None
-    for buffer, row in sorted(bands.own.items(), key=lambda pair: pair[1] * pair[0].dtype.itemsize):
+    for buffer, row in sorted(group.own.items(), key=lambda pair: pair[1] * pair[0].dtype.itemsize):
         room -= -(-rows * row * buffer.dtype.itemsize // 16) * 16
         if room >= 0:
             tile.own[buffer] = row
     return tile
 
 
-def _lanes(bands: RowTiles) -> int:
+def _lanes(group: RowTiles) -> int:
     """Threads of a row: a few terms each where a row is reduced to one result, one result each where it has several; 0 if the
     rows would not keep a GPU busy."""
     wanted, most = 1, THREADS
-    for kernel in bands.kernels:
-        kernel.loops = split(kernel, bands.length)
+    for kernel in group.kernels:
+        kernel.loops = split(kernel, group.length)
         results, terms = (size_of(kernel.loops[i].length for i in loops) for loops in inside_row(kernel))
         wanted = max(wanted, terms if results == 1 else TERMS * min(results, NEIGHBOURS))
         most = min(most, THREADS if results == 1 else power_of_two(results))
     lanes = power_of_two(-(-wanted // (TERMS if wanted <= TERMS * NEIGHBOURS else FEW_TERMS)))
-    while bands.length * lanes < FEWEST_THREADS and lanes < min(wanted, most):
+    while group.length * lanes < FEWEST_THREADS and lanes < min(wanted, most):
         lanes *= 2
-    return lanes if bands.length * lanes >= FEWEST_THREADS and lanes <= most else 0
+    return lanes if group.length * lanes >= FEWEST_THREADS and lanes <= most else 0
 
 
 def inside_row(kernel: Kernel) -> tuple[list[int], list[int]]:
@@ -157,7 +157,10 @@ class TileThreads:
         self.buffers = [*buffers, *tile.parts.values()]
         written = {v.buffer for k in tile.kernels for v in k.writes()}
         self.changing = {b for b in self.buffers if b in written}
-        start = max(w.shared for w in writers)
+        room = max(w.room for w in writers)
+        for w in writers:
+            w.room = room
+        start = writers[0].shared
         self.starts: dict[Buffer, int] = {}
         for buffer in (*tile.own, *tile.totals):
             self.starts[buffer] = start

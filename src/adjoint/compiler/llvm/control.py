@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -48,9 +49,10 @@ def _scan(routine: StepRoutine, step: Scan) -> None:
         for final, start, view in zip(finals, begin, step.finals, strict=True):
             _copy(routine, start, final, view.buffer.nbytes)
         return
-    code, loop = routine.code, _CarryLoop(routine, polling.iterations_between(step, step.body))
-    consts, rows, stacks = ([routine.at(v) for v in views] for views in (step.consts, step.rows, step.stacks))
     numbers = _Numbers(routine, step.finals, step.in_place)
+    nest = _Nest(step, any(k not in numbers.now for k, at_once in enumerate(step.in_place) if not at_once))
+    loop = _CarryLoop(routine, -(-polling.iterations_between(step, step.body) // nest.inner))
+    consts, rows, stacks = ([routine.at(v) for v in views] for views in (step.consts, step.rows, step.stacks))
     numbers.start(begin)
     double = [k for k, at_once in enumerate(step.in_place) if not at_once]
     for k, at_once in enumerate(step.in_place):
@@ -59,20 +61,78 @@ def _scan(routine: StepRoutine, step: Scan) -> None:
     spare = dict(zip(double, map(routine.at, step.spare), strict=True))
     moving = [k for k in double if k not in numbers.now]
     ends = [finals[k] for k in moving], [spare[k] for k in moving]
-    carries = _spread(
-        loop.open([begin[k] for k in moving], *(ends if step.length % 2 else ends[::-1]), step.length), moving, finals
-    )
-    i = loop.index
-    if step.reverse:
-        i = code.let(f"sub nsw i64 {step.length - 1}, {i}")
-    moved = [_row(routine, p, v, i) for p, v in zip((*rows, *stacks), (*step.rows, *step.stacks), strict=True)]
-    name = routine.body(step.body)
-    inputs = [*consts, *numbers.among(carries, numbers.now), *moved[: len(rows)]]
-    targets = numbers.among(_spread(loop.targets, moving, finals), numbers.then)
-    _run_body(routine, name, step.body, [*inputs, *targets, *moved[len(rows) :]], step.scratch)
-    numbers.go_on()
+    sources = loop.open([begin[k] for k in moving], *(ends if step.length % 2 else ends[::-1]), step.length // nest.inner)
+    carries = _spread(sources, moving, finals)
+    with nest.iterations(routine, loop.index, rows) as (i, computed):
+        moved = [_row(routine, p, v, i) for p, v in zip((*rows, *stacks), (*step.rows, *step.stacks), strict=True)]
+        name = routine.body(step.body)
+        inputs = [*consts, *numbers.among(carries, numbers.now), *(computed.get(k, moved[k]) for k in range(len(rows)))]
+        targets = numbers.among(_spread(loop.targets, moving, finals), numbers.then)
+        _run_body(routine, name, step.body, [*inputs, *targets, *moved[len(rows) :]], step.scratch)
+        numbers.go_on()
     loop.close()
     numbers.finish(finals)
+
+
+class _Nest:
+    """A scan as a nest of two loops, in the inner one of which rows of indices grow by constant steps.
+
+        i  1 1 1 2 2 2 3 3 3        outer 3, inner 3; i: step 0, j: step 1
+        j  4 5 6 4 5 6 4 5 6
+
+    LLVM then knows how addresses move: an element that the previous iteration has written stays in a register.
+    """
+
+    def __init__(self, step: Scan, has_moving_carries: bool) -> None:
+        self.step, self.inner = step, 1
+        self.steps: dict[int, int] = {}  # by row: by how much it grows
+        known = {k: _known_row(view) for k, view in enumerate(step.rows)}
+        values = {k: row for k, row in known.items() if row is not None}
+        least = max(_LEAST_NEST, 2)
+        if has_moving_carries or not values or step.length < least:
+            return
+        inner = min(map(_even_steps, values.values()))
+        if inner < least or step.length % inner:
+            return
+        blocks = {k: row.reshape(-1, inner) for k, row in values.items()}
+        steps = {k: int(block[0, 1] - block[0, 0]) for k, block in blocks.items()}
+        if all((np.diff(block, axis=1) == steps[k]).all() for k, block in blocks.items()):
+            self.inner, self.steps = inner, steps
+
+    @contextlib.contextmanager
+    def iterations(self, routine: StepRoutine, index: str, rows: Sequence[str]) -> Iterator[tuple[str, dict[int, str]]]:
+        """The iterations of the inner loop: the number of each, and the addresses of the rows that are computed."""
+        code, step = routine.code, self.step
+        if step.reverse:
+            index = code.let(f"sub nsw i64 {step.length // self.inner - 1}, {index}")
+        if not self.steps:
+            yield index, {}
+            return
+        first = code.let(f"mul nsw i64 {index}, {self.inner}")
+        starts = {k: code.load(_row(routine, rows[k], step.rows[k], first), step.rows[k].dtype) for k in self.steps}
+        computed = {k: code.variable(MEMORY[step.rows[k].dtype]) for k in self.steps}
+        with code.loop(str(self.inner)) as k:
+            within = code.let(f"sub nsw i64 {self.inner - 1}, {k}") if step.reverse else k
+            for row, start in starts.items():
+                moved = code.let(f"mul nsw i64 {within}, {self.steps[row]}")
+                code.store(code.let(f"add nsw i64 {start}, {moved}"), computed[row], step.rows[row].dtype)
+            yield code.let(f"add nsw i64 {first}, {within}"), computed
+
+
+_LEAST_NEST = 4  # iterations of an inner loop
+
+
+def _known_row(view: View) -> Any:
+    """The numbers of constant rows of indices, else None."""
+    if view.buffer.kind != "constant" or len(view.shape) != 1 or view.dtype != np.int64 or view.strides != (1,):
+        return None
+    return np.asarray(view.buffer.data).reshape(-1)[view.offset : view.offset + view.shape[0]]
+
+
+def _even_steps(row: Any) -> int:
+    """How many numbers at the beginning of a row have equal differences."""
+    uneven = np.flatnonzero(np.diff(row) != row[1] - row[0])
+    return int(uneven[0]) + 1 if len(uneven) else len(row)
 
 
 class _Numbers:

@@ -52,6 +52,12 @@ def target() -> tuple[Any, str, str]:
     return llvm.Target.from_default_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
 
 
+def converts_halves() -> bool:
+    """Whether this processor converts between float16 and float32. Without that, LLVM calls functions that are not there."""
+    made, _, features = target()
+    return not made.triple.startswith(("x86", "i686", "i386")) or "+f16c" in features.split(",")
+
+
 def machine(level: int = 3) -> Any:
     """LLVM's target machine. An engine owns its own."""
     made, processor, features = target()

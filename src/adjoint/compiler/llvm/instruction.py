@@ -14,7 +14,9 @@ from .builder import Builder
 
 #: The LLVM types in a register and in memory, by dtype (NumPy takes 10 µs for a name): a bool is i1 or i8.
 REGISTER: dict[Dtype, str] = {np.dtype(np.float64): "double", np.dtype(np.float32): "float", np.dtype(np.bool_): "i1"}
+REGISTER[np.dtype(np.float16)] = "half"
 REGISTER |= {np.dtype(f"{sign}int{bits}"): f"i{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
+_HALF, _SINGLE = np.dtype(np.float16), np.dtype(np.float32)
 MEMORY = {**REGISTER, np.dtype(np.bool_): "i8"}
 _SUFFIX = {"double": "f64", "float": "f32", **{f"i{bits}": f"i{bits}" for bits in (8, 16, 32, 64)}}
 _COMPARE = {
@@ -36,6 +38,8 @@ def is_number(buffer: Buffer) -> bool:
 
 def literal(value: Any, dtype: Dtype) -> str:
     """A number as LLVM writes it; floats by their bits."""
+    if dtype == _HALF:
+        return "0xH" + struct.pack(">e", dtype.type(value)).hex().upper()
     if dtype.kind == "f":
         return "0x" + struct.pack(">d", float(dtype.type(value))).hex().upper()
     if dtype.kind == "b":
@@ -178,6 +182,9 @@ def _cast(c: Code, source: Dtype, result: Dtype, x: str) -> str:
     before, after = REGISTER[source], REGISTER[result]
     if before == after:
         return x
+    if result == _HALF and source != _SINGLE:  # processors convert from float32 only
+        single = _odd_single(c, x) if source.kind == "f" else _cast(c, source, _SINGLE, x)
+        return _cast(c, _SINGLE, result, single)
     if source.kind == "b":
         return c.let(f"{'uitofp' if result.kind == 'f' else 'zext'} i1 {x} to {after}")
     if source.kind in "iu":
@@ -188,6 +195,19 @@ def _cast(c: Code, source: Dtype, result: Dtype, x: str) -> str:
     if result.kind == "f":
         return c.let(f"{'fpext' if result.itemsize > source.itemsize else 'fptrunc'} {before} {x} to {after}")
     return _whole(c, source, result, x)
+
+
+def _odd_single(c: Code, x: str) -> str:
+    """A float64 as a float32 that rounds to the same float16: what is not exact gets an odd last bit, towards zero."""
+    near = c.let(f"fptrunc double {x} to float")
+    back = c.let(f"fpext float {near} to double")
+    exact = c.let(f"fcmp ueq double {back}, {x}")
+    sizes = [c.intrinsic("fabs", "double", y) for y in (back, x)]
+    is_above = c.let(f"fcmp ogt double {sizes[0]}, {sizes[1]}")
+    bits = c.let(f"bitcast float {near} to i32")
+    below = c.let(f"sub i32 {bits}, {c.let(f'zext i1 {is_above} to i32')}")
+    odd = c.let(f"bitcast i32 {c.let(f'or i32 {below}, 1')} to float")
+    return c.let(f"select i1 {exact}, float {near}, float {odd}")
 
 
 def _whole(c: Code, source: Dtype, result: Dtype, x: str) -> str:

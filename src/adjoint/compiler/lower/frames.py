@@ -33,7 +33,7 @@ def placed(low: Lowering, equation: Equation) -> bool:
     """Zeros with a value at a basic index: a frame if the index has no steps."""
     (x,) = equation.inputs
     (result,) = equation.types
-    if result.dtype not in low.dtypes or size_of(result.shape) == 0:
+    if result.dtype not in low.movable or size_of(result.shape) == 0:
         return False
     spec = equation.params["spec"]
     framed = _framed(low, x, spec, result.shape) if size_of(low.type_of(x).shape) else None
@@ -49,7 +49,7 @@ def put(low: Lowering, equation: Equation) -> bool:
     """A copy with a value written at a basic index."""
     x, v = equation.inputs
     (result,) = equation.types
-    if any(t.dtype not in low.dtypes for t in (result, low.type_of(x), low.type_of(v))):
+    if any(t.dtype not in low.movable for t in (result, low.type_of(x), low.type_of(v))):
         return False
     if Switch.WINDOW_WRITES.on and _put_window(low, equation):
         return True
@@ -151,7 +151,7 @@ def _window(spec: tuple[Any, ...], shape: Shape, view: View) -> tuple[View, Wind
 def joined(low: Lowering, equation: Equation) -> bool:
     """Each piece is written in place."""
     (result,) = equation.types
-    if result.dtype not in low.dtypes or any(low.type_of(o).dtype not in low.dtypes for o in equation.inputs):
+    if result.dtype not in low.movable or any(low.type_of(o).dtype not in low.movable for o in equation.inputs):
         return False
     out, axis = low.local(result), equation.params["axis"]
     is_stack, start = equation.op is shape.stack, 0
@@ -168,7 +168,7 @@ def rolled(low: Lowering, equation: Equation) -> bool:
     """A cyclic shift: each point reads one element of the array, one of two ranges along each axis."""
     (x,) = equation.inputs
     (result,) = equation.types
-    if result.dtype not in low.dtypes or 0 in result.shape:
+    if result.dtype not in low.movable or 0 in result.shape:
         return False
     value: Line | View = low.view(x)
     for by, axis in zip(equation.params["shifts"], equation.params["axes"], strict=True):

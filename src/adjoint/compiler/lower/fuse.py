@@ -43,7 +43,7 @@ from .lowered import Line, LoweredValue, Rules
 from .memory import plan
 from .parallel import group_parallel
 from .point_tiles import in_point_tiles
-from .scalar import EVERY, Writer
+from .scalar import EVERY, MOVABLE, Writer
 from .schedule import schedule, written_arithmetic
 from .step import Foreign, Lowered
 from .workspace import FEW, FUNCTION, Workspace
@@ -60,8 +60,8 @@ class Lowering(Workspace):
     has_cumulative = True  # whether the back end has a step for cumulative sums
     has_transforms = True  # whether it can call NumPy's Fourier transforms
     dtypes = EVERY
+    movable = MOVABLE  # dtypes that are loaded, stored and converted
     has_array_kernels = True  # for the order of short rows, windows and convolutions, and places of extrema of integers
-    has_whole_extrema = True  # reductions of integers to their maximum or minimum
     writes_in_place = True
     most_fused_functions = 48  # equations with functions such as exp, of a program that inlines them; see `place_alone`
 
@@ -169,7 +169,7 @@ class Lowering(Workspace):
             return False  # Python numbers, of which the second may be zero: Python raises
         if equation.op in (cast, truncate):
             wanted = [result.dtype]
-            if result.dtype not in self.dtypes or self.type_of(equation.inputs[0]).dtype not in self.dtypes:
+            if result.dtype not in self.movable or self.type_of(equation.inputs[0]).dtype not in self.movable:
                 return False
         else:
             found = scalar.working_dtypes(equation.op, dtypes, result.dtype, self.dtypes)
@@ -221,7 +221,7 @@ class Lowering(Workspace):
         """Copy a view, or a plain value, of any dtype."""
         if out.is_complex:
             self.copy((source if isinstance(source, View) else self.view(Literal(source))).parts, out.parts)
-        elif out.dtype in self.dtypes:
+        elif out.dtype in self.movable:
             self.copy(Literal(source) if not isinstance(source, View) else source, out)
         else:
             self.ready[out.buffer] = self.step(Foreign(COPY, (source,), {}, (out,), {}))
@@ -238,7 +238,7 @@ class Lowering(Workspace):
                 return view
         out = self.array(t, "output")
         taken.add(out.buffer)
-        if t.dtype in self.dtypes:
+        if t.dtype in self.movable:
             self.copy(self.operand(operand, t.shape), out)
         else:
             self.copy_any(operand.value if isinstance(operand, Literal) else self.view(operand), out)

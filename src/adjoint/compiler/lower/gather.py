@@ -34,7 +34,7 @@ def gather(low: Lowering, equation: Equation) -> bool:
     x, *arrays = equation.inputs
     (result,), axis = equation.types, equation.params["axis"]
     t = low.type_of(x)
-    if t.dtype not in low.dtypes or not _are_whole(low, arrays) or 0 in (*t.shape, *result.shape):
+    if t.dtype not in low.movable or not _are_whole(low, arrays) or 0 in (*t.shape, *result.shape):
         return False
     table, domain = low.view(x), result.shape
     views = [low.view(a) for a in arrays if not isinstance(a, Literal) or low.type_of(a).shape]
@@ -279,7 +279,9 @@ def _adds(low: Lowering, result: np.dtype[Any], values: np.dtype[Any]) -> bool:
 
 
 def _are_whole(low: Lowering, arrays: Sequence[Operand]) -> bool:
-    return all(low.type_of(a).dtype in low.dtypes and low.type_of(a).dtype.kind == "i" for a in arrays)
+    """Whether indices are integers that an int64 holds."""
+    dtypes = [low.type_of(a).dtype for a in arrays]
+    return all(d in low.dtypes and (d.kind == "i" or (d.kind == "u" and d.itemsize < _INDEX.itemsize)) for d in dtypes)
 
 
 def _without(view: View, axis: int, count: int, domain: Shape) -> View:

@@ -3,8 +3,8 @@
     kernel over (n, n, 3):  sum of squares over the last axis into r       kernel over (n, n):  r = a*a + b*b + c*c
     kernel over (n, n):     1 / r                                   →                           1 / r
 
-For a GPU, where a launch costs some microseconds and intermediates go through memory: a kernel absorbs the next one over the same
-domain, if that reads the results of the first only at the same points.
+For a GPU, where a launch costs some microseconds and intermediates go through memory. Two kernels over one domain are merged if
+the second reads the results of the first only at the same points.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ def reduction(low: Lowering, equation: Equation) -> bool:
     if how in ("any", "all") and t.dtype != BOOL:
         x, t = low.emit("not_equal", (x, Literal(0)), Type(t.shape, BOOL)), Type(t.shape, BOOL)
     if how in ("max", "min"):
-        if size_of(t.shape) == 0 or not (t.dtype in FLOATS or low.has_whole_extrema):
+        if size_of(t.shape) == 0:
             return False
         if t.dtype == BOOL:
             how = "any" if how == "max" else "all"

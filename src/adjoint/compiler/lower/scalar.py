@@ -27,6 +27,7 @@ BOOL = np.dtype(bool)
 #: The dtypes that every back end has, and those of this processor.
 NATIVE = frozenset(map(np.dtype, (np.float64, np.float32, np.int64, np.int32, bool)))
 EVERY = NATIVE | frozenset(map(np.dtype, (np.int8, np.int16, np.uint8, np.uint16, np.uint32, np.uint64)))
+MOVABLE = EVERY | {np.dtype(np.float16)}  # of which there is no arithmetic: see `rewrite.halves`
 FLOATS = frozenset(map(np.dtype, (np.float64, np.float32)))
 
 #: The words that every back end writes. An op of that name is one, unless it says `scalar=`.
@@ -70,8 +71,8 @@ class Writer:
         if self.dtype(line) == dtype:
             return line
         known = self.kernel.code[line]
-        if known.kind == "const":
-            return self.const(known.data, dtype)
+        if known.kind == "const":  # wraps around, as NumPy's cast does
+            return self.const(np.asarray(known.data).astype(dtype)[()], dtype)
         if dtype == BOOL:
             return as_bool(self, line)
         return self("cast", line, dtype=dtype)
@@ -262,6 +263,8 @@ def _compared_dtype(operands: Sequence[Any], given: Sequence[Dtype]) -> Dtype | 
     try:
         common = np.result_type(*operands)
     except OverflowError:  # a Python int outside the range of the dtype it is compared with
+        return None
+    if common == np.uint64 and any(type(o) is int and o < 0 for o in operands):
         return None
     all_whole = bool(given) and all(d.kind in "iu" for d in given) and not any(type(o) is float for o in operands)
     if common.kind == "f" and all_whole:

@@ -55,6 +55,7 @@ FUNCTIONS = {
     "PyDict_SetItem": ("i32", "ptr, ptr, ptr"),
     "PyDict_Size": ("i64", "ptr"),
     "PyErr_Clear": ("void", ""),
+    "PyErr_ExceptionMatches": ("i32", "ptr"),
     "PyErr_NoMemory": ("ptr", ""),
     "PyErr_Occurred": ("ptr", ""),
     "PyErr_SetObject": ("void", "ptr, ptr"),
@@ -69,6 +70,7 @@ FUNCTIONS = {
     "PyMem_Malloc": ("ptr", "i64"),
     "PyObject_CallOneArg": ("ptr", "ptr, ptr"),
     "PyObject_GetAttr": ("ptr", "ptr, ptr"),
+    "PyObject_GenericGetAttr": ("ptr", "ptr, ptr"),
     "PyObject_HasAttr": ("i32", "ptr, ptr"),
     "PyObject_RichCompareBool": ("i32", "ptr, ptr, i32"),
     "PyObject_Size": ("i64", "ptr"),
@@ -82,6 +84,11 @@ FUNCTIONS = {
     "PyArray_NewFromDescr": ("ptr", "ptr, ptr, i32, ptr, ptr, ptr, i32, ptr"),
     "PyDataMem_SetHandler": ("ptr", "ptr"),
 }
+
+# As PyObject_GenericGetAttr, but it need not raise for a missing attribute, which takes most of the time. A version may lack it.
+QUIET_ATTRIBUTE = "_PyObject_GenericGetAttrWithDict"
+if hasattr(ctypes.pythonapi, QUIET_ATTRIBUTE):
+    FUNCTIONS[QUIET_ATTRIBUTE] = ("ptr", "ptr, ptr, ptr, i32")
 
 
 def declaration(name: str) -> str:

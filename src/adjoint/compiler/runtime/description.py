@@ -46,6 +46,7 @@ class Head(IntEnum):
     READ_COUNT = 26
     READS = 27  # offset of the first
     METHOD = 28
+    ATTRIBUTE_ERROR = 29
 
 
 class Kind(IntEnum):

@@ -132,6 +132,7 @@ _SHARED = {
     Head.FALSE: False,
     Head.NDARRAY: np.ndarray,
     Head.METHOD: types.MethodType,
+    Head.ATTRIBUTE_ERROR: AttributeError,
 }
 _NO_ARRAY = 1 << 31  # an impossible rank
 _KINDS = {float: Kind.FLOATING, complex: Kind.FLOATING, bool: Kind.BOOL, int: Kind.INT}

@@ -201,6 +201,9 @@ def _check_value(code: Call, record: str, holder: str, value: str) -> None:
     code.label(labels[Check.NO_ATTRIBUTE])
     code.need_equal("i32", code.call("PyObject_HasAttr", f"ptr {value}", f"ptr {expected}"), 0, "miss")
     code.jump(done)
+    code.label(labels[Check.LACKS])
+    _need_missing(code, value, expected)
+    code.jump(done)
     code.label(labels[Check.METHOD])
     need_class(code.word(Head.METHOD, "ptr"))
     code.need_equal("ptr", code.load("ptr", value, py.METHOD_FUNCTION), expected, "miss")
@@ -224,6 +227,27 @@ def _check_value(code: Call, record: str, holder: str, value: str) -> None:
     )
     code.jump(done)
     code.label(done)
+
+
+def _need_missing(code: Call, value: str, name: str) -> None:
+    """Continue if an object has no attribute of a name, without its `__getattr__`."""
+    is_quiet = py.QUIET_ATTRIBUTE in py.FUNCTIONS
+    if is_quiet:
+        given = code.call(py.QUIET_ATTRIBUTE, f"ptr {value}", f"ptr {name}", "ptr null", "i32 1")
+    else:
+        given = code.call("PyObject_GenericGetAttr", f"ptr {value}", f"ptr {name}")
+    found, absent = code.mark("found"), code.mark("absent")
+    code.branch(code.equal("ptr", given, "null"), absent, found)
+    code.label(found)
+    code.call("Py_DecRef", f"ptr {given}")
+    code.jump("miss")
+    code.label(absent)
+    if is_quiet:
+        code.need_equal("ptr", code.call("PyErr_Occurred"), "null", "failed")
+    else:
+        is_missing = code.call("PyErr_ExceptionMatches", f"ptr {code.word(Head.ATTRIBUTE_ERROR, 'ptr')}")
+        code.need_equal("i32", is_missing, 1, "failed")
+        code.call("PyErr_Clear")
 
 
 def read_inputs(code: Call, objects: str, table: str) -> None:

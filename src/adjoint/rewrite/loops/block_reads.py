@@ -92,6 +92,7 @@ class BlockReads:
         self.needed = needed[self.result_of[needed] >= 0]
         self.stored: dict[int, int] = {}  # by result: its storage
         self.storages: dict[int, Storage] = {}
+        self.begins: dict[int, int] = {}  # by storage: the array from before the region that its first write takes, or -1
         self.find_storages()
         self.initial: dict[int, Operand] = {}  # by result: what its carry starts from
         self.lags: dict[int, int] = {}  # by result: how far back it is read
@@ -143,6 +144,13 @@ class BlockReads:
                 self.times[self.results[r].block] * self.width + self.results[r].equation for r in parent if self.stored[r] == s
             ]
             self.storages[s] = Storage(np.sort(np.concatenate(writes)))
+            first = min((r for r in parent if self.stored[r] == s), key=lambda r: self.first_write(r))
+            start = int(self.numbers(self.results[first].block, self.results[first].equation, 0)[0])
+            self.begins[s] = start if start >= 0 and self.result_of[start] < 0 else -1
+
+    def first_write(self, r: int) -> int:
+        """When a result is first computed."""
+        return int(self.times[self.results[r].block][0]) * self.width + self.results[r].equation
 
     def check_storage(self, s: int, arrays: Numbers, now: Numbers, where_: str) -> None:
         """Whether each of some reads of a storage is of its state at that time."""
@@ -177,9 +185,21 @@ class BlockReads:
                 self.merge(found, Read(runs, Source.STORAGE, self.stored[r], spec=spec))
             else:
                 found += self.reads_of_result(b, r, runs, arrays, spec)
-        if (outside := results < 0).any() and not self.is_initial(b, q, j, outside, numbers, is_element, found):
+        outside = results < 0
+        for k, read in enumerate(found):
+            if read.source is Source.STORAGE and read.spec is not None:
+                runs = outside & self.before_writes(read, arrays, kinds, now)
+                found[k], outside = read._replace(runs=read.runs | runs), outside & ~runs
+        if outside.any() and not self.is_initial(b, q, j, outside, numbers, is_element, found):
             found.append(Read(outside, Source.ROW))
         return found
+
+    def before_writes(self, read: Read, arrays: Numbers, kinds: Numbers, now: Numbers) -> Any:
+        """The runs that read elements of the array that a storage starts from, before anything is written to it."""
+        specs = {kind: self.flat.columns.kinds[kind].params["spec"] for kind in set(kinds.tolist()) if kind >= 0}
+        alike = [kind for kind, spec in specs.items() if _template(spec) == _template(read.spec)]
+        is_start = (arrays == self.begins[read.result]) & (arrays >= 0)
+        return is_start & np.isin(kinds, alike) & (now < self.storages[read.result].writes[0])
 
     @staticmethod
     def merge(found: list[Read], read: Read) -> None:

@@ -17,7 +17,8 @@ from ...core.op import Elementwise, Linear, Op, Structured
 from ...core.types import Type
 from ...derive import type_rule
 from ...ir.columns import hashable
-from ...ir.graph import Equation, Graph, Literal, Operand, is_repeated, weak_numbers
+from ...ir.contents import is_repeated
+from ...ir.graph import Equation, Graph, Literal, Operand, weak_numbers
 from ...ops.broadcast import broadcast_to, where
 from ...ops.elementwise import PRODUCTS, neg
 from .pattern import Call, Computed, ConstantHole, Hole, Parameter, Result, Rule, UnsignedZero, orders
@@ -73,6 +74,7 @@ class Rewriter:
         self.known: dict[Any, tuple[Operand, ...]] = {}
         self.facts: dict[Any, tuple[Literal, Any, int]] = {}
         self.constants: dict[Any, int] = {}
+        self.wrapping: list[np.dtype[Any]] = []  # of the integers computed inside a pattern that is being matched
 
     def run(self) -> Graph:
         values: dict[int, Operand] = {i: i for i in range(len(self.graph.input_types))}
@@ -193,8 +195,11 @@ class Rewriter:
     ) -> Operand | None:
         """The operand that a rule gives; None if it does not apply."""
         bindings: Bindings = {}
+        self.wrapping.clear()
         if not self.allowed(rule, type_) or not self.match_call(left, inputs, params, bindings):
             return None
+        if any(dtype != type_.dtype for dtype in self.wrapping):
+            return None  # -y of a narrow or unsigned y has wrapped around before it is added to a wider x
         if rule.when is not None and not self.compute(rule.when, bindings, type_):
             return None
         if isinstance(rule.right, Call) and rule.right.op is neg and self.type_of(bindings["X"]).dtype.kind == "b":
@@ -222,11 +227,11 @@ class Rewriter:
     def match(self, pattern: Any, o: Operand, bindings: Bindings) -> bool:
         if isinstance(pattern, Call):
             equation = self.made.get(o) if isinstance(o, int) else None
-            return (
-                equation is not None
-                and equation.op is pattern.op
-                and self.match_call(pattern, equation.inputs, equation.params, bindings)
-            )
+            if equation is None or equation.op is not pattern.op:
+                return False
+            if isinstance(equation.op, Elementwise) and equation.types[0].dtype.kind in "iu":
+                self.wrapping.append(equation.types[0].dtype)
+            return self.match_call(pattern, equation.inputs, equation.params, bindings)
         if isinstance(pattern, Hole):
             return _same(bindings.setdefault(pattern.name, o), o)
         if not isinstance(o, Literal):

@@ -117,7 +117,7 @@ rule("square-neg", square(neg(X)), square(X))
 rule("square-sqrt", square(sqrt(X)), X, needs="finite")
 rule("sqrt-square", sqrt(square(X)), abs_(X), computed(lambda x: x.dtype.kind == "f")(X), needs="finite")
 rule("abs-abs", abs_(abs_(X)), abs_(X))
-rule("abs-neg", abs_(neg(X)), abs_(X))
+rule("abs-neg", abs_(neg(X)), abs_(X), computed(lambda x: x.dtype.kind != "u")(X))
 rule("exp-log", exp(log(X)), X, needs="finite")
 rule("log-exp", log(exp(X)), X, computed(lambda x: x.dtype.kind == "f")(X), needs="finite")
 rule("log1p", log(add(1, X)), log1p(X), needs="finite")  # log(1 + -0.0) is 0.0; for small x, log1p is more accurate
