@@ -89,3 +89,35 @@ def test_second_names_are_the_same_function():
 def test_a_transformed_function_of_the_drop_in_pickles():
     slope = pickle.loads(pickle.dumps(ad.grad(anp.sum)))
     assert slope(np.ones(2)).tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: anp.sum([x, 2 * x]),
+        lambda x: anp.concatenate(((x,), (3 * x,)))[1] if np.ndim(x) == 0 else x,
+        lambda x: anp.log([x, 2 * x]).sum(),
+        lambda x: anp.maximum.reduce([x, 2 * x]),
+        lambda x: anp.mean([[x, 1.0], [2.0, x]]),
+        lambda x: anp.hypot([x, 1.0], [2.0, x])[1],
+    ],
+)
+@pytest.mark.parametrize("place", ["with", "try"])
+def test_lists_of_traced_values_where_errors_may_be_caught(f, place):
+    """NumPy is asked first, and refuses: that is not an error which the function around catches."""
+
+    def inside_with(x):
+        with np.errstate(divide="ignore"):
+            return f(x) * 1.0
+
+    def inside_try(x):
+        try:
+            return f(x) * 1.0
+        except TypeError:
+            return 0.0
+
+    g = inside_with if place == "with" else inside_try
+    compiled = ad.jit(ad.grad(g))
+    assert np.isclose(compiled(0.3), ad.grad(f)(0.3), rtol=1e-12)
+    assert ad.grad(g)(0.3) == ad.grad(f)(0.3)
+    assert "eagerly" not in str(compiled.report())

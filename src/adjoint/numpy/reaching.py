@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..core.bind import Traced
-from ..core.errors import ConversionError, UnsupportedError
+from ..core.errors import AdjointError, ConversionError, UnsupportedError
 from ..core.quick import unquick
 from ..device.arrays import gpu_of
 from .dropin import in_place_of
@@ -32,18 +32,28 @@ def reaching(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
             return function(*args, **kwargs)
-        except _REFUSALS:
+        except _REFUSALS as error:
             ours = FUNCTIONS.get(function)
             if ours is None:
                 raise
+            _settle(error)
             return ours(*args, **kwargs)
-        except ValueError:
+        except ValueError as error:
             ours = FUNCTIONS.get(function)
             if ours is None or not any(map(_gives_traced, (*args, *kwargs.values()))):
                 raise
+            _settle(error)
             return ours(*args, **kwargs)
 
     return call
+
+
+def _settle(error: BaseException | None) -> None:
+    """Say that our own code has caught an error: it is not one that the user's function catches, in a `with` or a `try`."""
+    while error is not None:
+        if isinstance(error, AdjointError):
+            error.settle()
+        error = error.__cause__ or error.__context__
 
 
 @functools.cache
@@ -83,12 +93,14 @@ class Ufunc:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:
             return self.original(*args, **kwargs)
-        except _REFUSALS:
+        except _REFUSALS as error:
             if any(map(_is_list_of_traced, args)):
+                _settle(error)
                 return general_ufunc(self.original, "__call__", args, kwargs)
             raise
-        except ValueError:
+        except ValueError as error:
             if any(map(_gives_traced, args)):
+                _settle(error)
                 return general_ufunc(self.original, "__call__", args, kwargs)
             raise
         except TypeError:
@@ -104,8 +116,9 @@ class Ufunc:
         def call(*args: Any, **kwargs: Any) -> Any:
             try:
                 return method(*args, **kwargs)
-            except _REFUSALS:
+            except _REFUSALS as error:
                 if any(map(holds_traced, (*args, *kwargs.values()))):
+                    _settle(error)
                     return general_ufunc(self.original, name, args, kwargs)
                 raise
 

@@ -206,6 +206,10 @@ def _by_intervals(slope: Callable[[Any, Any], Any], y0: Any, t: Any) -> Any:
     return anp.stack(found)
 
 
+def _time_first(f: Any, args: tuple[Any, ...], is_first: bool) -> Callable[[Any, Any], Any]:
+    return (lambda t, y: f(t, y, *args)) if is_first else (lambda t, y: f(y, t, *args))
+
+
 def odeint(func: Any, y0: Any, t: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
     """`scipy.integrate.odeint`, of a function that computes with traced values, or of traced times and initial values.
 
@@ -214,14 +218,13 @@ def odeint(func: Any, y0: Any, t: Any, args: Any = (), *rest: Any, **options: An
     options |= dict(zip(_OF_ODEINT.split(), rest, strict=False))
     args = args if isinstance(args, tuple) else (args,)
     is_first = options.pop("tfirst", False)
-    slope = (lambda t, y: func(t, y, *args)) if is_first else (lambda t, y: func(y, t, *args))
+    slope = _time_first(func, args, is_first)
     y0, t = anp.atleast_1d(plain(y0)), plain(t)
     noted = Noted(lambda t, y: anp.asarray(slope(t, y)), _WHAT_STEPS)
     numbers = number(y0, _WHAT_STEPS), number(t, _WHAT_STEPS)
     jacobian: Any = options.pop("Dfun", None)
     if jacobian is not None:
-        by_t = (lambda t, y: jacobian(t, y, *args)) if is_first else (lambda t, y: jacobian(y, t, *args))
-        options["Dfun"] = Noted(by_t, _WHAT_STEPS)
+        options["Dfun"] = Noted(_time_first(jacobian, args, is_first), _WHAT_STEPS)
     found = _scipy.odeint(noted, *numbers, tfirst=True, **options)
     value = found[0] if isinstance(found, tuple) else found
     if not (noted.traced or is_traced(y0) or is_traced(t)):

@@ -433,6 +433,35 @@ def ratings(load, np):
     yield "loser", lambda mu: m.rate_1vs1(m.Rating(25.0), m.Rating(mu))[1].mu, 24.0
 
 
+@package("eqsig")
+def earthquakes(load, np):
+    response, intensity = load("eqsig.sdof"), load("eqsig.im")
+    shake = numpy.sin(0.3 * numpy.arange(50.0)) * numpy.hanning(50)
+    yield "response", lambda T: response.response_series(shake, 0.01, np.array([T]), 0.05)[0][0, -1], 0.7
+    yield "spectrum", lambda T: response.pseudo_response_spectra(shake, 0.01, np.array([T]), 0.05)[2][0], 0.7
+    yield "intensity", lambda a: intensity.calc_arias_intensity(load("eqsig").AccSignal(a, 0.01))[-1], shake[10:20]
+
+
+@package("pystoi")
+def speech(load, np):
+    m, utils = load("pystoi"), load("pystoi.utils")
+    rng = numpy.random.default_rng(0)
+    clean, noise = rng.standard_normal(6000), rng.standard_normal(6000)
+    yield "intelligibility", lambda e: m.stoi(clean, clean + e * noise, 10000), 0.3
+    yield "by the clean signal", lambda e: m.stoi(clean + e * noise, clean, 10000), 0.3
+    yield "resampled", lambda e: np.sum(utils.resample_oct(clean[:60] ** 2 + e * noise[:60], 3, 2) ** 2), 0.3
+
+
+@package("similaritymeasures")
+def curves(load, np):
+    m = load("similaritymeasures")
+    rng = numpy.random.default_rng(0)
+    one, other = rng.standard_normal((6, 2)).cumsum(0), rng.standard_normal((7, 2)).cumsum(0)
+    yield "Fréchet", lambda x: m.frechet_dist(x, other), one
+    yield "time warping", lambda x: m.dtw(x, other)[0], one
+    yield "areas", lambda x: m.area_between_two_curves(x, other), one
+
+
 def differences(f, x):
     """Central differences, extrapolated."""
 
