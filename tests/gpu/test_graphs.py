@@ -5,6 +5,7 @@ import pytest
 from on_device import on_cpu, program, same_bits
 
 import adjoint as ad
+from adjoint.core.types import Type
 
 RNG = np.random.default_rng(0)
 X, W, V = RNG.normal(size=300), RNG.normal(size=(40, 40)) / 6, RNG.normal(size=40)
@@ -112,7 +113,7 @@ def test_failures_inside_are_seen(gpu):
     made, (a, k) = program(branch, (np.eye(3), np.array(1.0)), gpu)
     for _ in range(4):
         made(a, k)
-        made(-a, -k)
+        made(-a, gpu.adopt(-1.0, Type.of(1.0)))
         with pytest.raises(np.linalg.LinAlgError, match="definite"):
             made(-a, k)
 

@@ -22,12 +22,12 @@ from ..derive import type_rule
 from ..ir.edit import bodies, map_bodies, renumber, unused_number
 from ..ir.graph import Equation, Graph, Literal, Operand, weak_numbers
 from ..ops.broadcast import cast, sum_, where
-from ..ops.elementwise import nextafter, spacing, truncate
+from ..ops.elementwise import ldexp, nextafter, spacing, truncate
 from ..ops.linalg import matmul
 from ..ops.reduce import max_, min_
 
 HALF, SINGLE = np.dtype(np.float16), np.dtype(np.float32)
-_BY_DTYPE: frozenset[Op] = frozenset({nextafter, spacing})  # whose values depend on the precision of their operands
+_AS_THEY_ARE: frozenset[Op] = frozenset({nextafter, spacing, ldexp})  # that depend on the dtypes of their operands
 _WHOLE: frozenset[Op] = frozenset({matmul, max_, min_, where})  # for which float32 gives NumPy's results, rounded
 
 
@@ -130,7 +130,7 @@ class _Widening:
 
 def _is_suited(e: Equation, given: Sequence[Type]) -> bool:
     """Whether an op gives NumPy's results if it is computed in float32 and rounded at its end."""
-    if e.op in _BY_DTYPE:
+    if e.op in _AS_THEY_ARE:
         return False
     if isinstance(e.op, (Elementwise, Constant)) or e.op in _WHOLE:
         return True
