@@ -204,4 +204,4 @@ def test_axes_of_transpose_in_every_form(axes):
         _, tangent = ad.jvp(f, (x,), (x,))
         np.testing.assert_array_equal(tangent, np.transpose(x, axes))
     for one in (0, np.int64(0), np.array(0)):
-        np.testing.assert_array_equal(ad.jvp(lambda v: np.transpose(v, one), (x[0, 0],), (x[0, 0],))[1], x[0, 0])
+        np.testing.assert_array_equal(ad.jvp(lambda v, one=one: np.transpose(v, one), (x[0, 0],), (x[0, 0],))[1], x[0, 0])

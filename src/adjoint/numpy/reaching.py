@@ -36,23 +36,23 @@ def reaching(function: Callable[..., Any]) -> Callable[..., Any]:
             ours = FUNCTIONS.get(function)
             if ours is None:
                 raise
-            _settle(error)
+            _mark_handled(error)
             return ours(*args, **kwargs)
         except ValueError as error:
             ours = FUNCTIONS.get(function)
             if ours is None or not any(map(_gives_traced, (*args, *kwargs.values()))):
                 raise
-            _settle(error)
+            _mark_handled(error)
             return ours(*args, **kwargs)
 
     return call
 
 
-def _settle(error: BaseException | None) -> None:
+def _mark_handled(error: BaseException | None) -> None:
     """Say that our own code has caught an error: it is not one that the user's function catches, in a `with` or a `try`."""
     while error is not None:
         if isinstance(error, AdjointError):
-            error.settle()
+            error.mark_handled()
         error = error.__cause__ or error.__context__
 
 
@@ -95,12 +95,12 @@ class Ufunc:
             return self.original(*args, **kwargs)
         except _REFUSALS as error:
             if any(map(_is_list_of_traced, args)):
-                _settle(error)
+                _mark_handled(error)
                 return general_ufunc(self.original, "__call__", args, kwargs)
             raise
         except ValueError as error:
             if any(map(_gives_traced, args)):
-                _settle(error)
+                _mark_handled(error)
                 return general_ufunc(self.original, "__call__", args, kwargs)
             raise
         except TypeError:
@@ -118,7 +118,7 @@ class Ufunc:
                 return method(*args, **kwargs)
             except _REFUSALS as error:
                 if any(map(holds_traced, (*args, *kwargs.values()))):
-                    _settle(error)
+                    _mark_handled(error)
                     return general_ufunc(self.original, name, args, kwargs)
                 raise
 

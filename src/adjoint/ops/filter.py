@@ -19,7 +19,6 @@ from .index import getitem, put
 from .lazy import Lazy
 from .shape import flip
 
-
 _lfilter = Lazy("scipy.signal", "lfilter")
 
 
