@@ -16,21 +16,25 @@ from .broadcast import align_all, fit, zeros_of
 from .convolve import convolve
 from .declare import opaque
 from .index import getitem, put
+from .lazy import Lazy
 from .shape import flip
+
+_lfilter = Lazy("scipy.signal", "lfilter")
 
 
 def _all_pole(a: Any, u: Any) -> Any:
-    lead, one = np.broadcast_shapes(a.shape[:-1], u.shape[:-1]), np.ones(1, np.result_type(a, u))
+    lead, dtype = np.broadcast_shapes(a.shape[:-1], u.shape[:-1]), np.result_type(a, u)
+    dtype = dtype if dtype.kind in "fc" else np.dtype(float)
     if not u.size or not all(lead):
-        return np.zeros((*lead, u.shape[-1]), one.dtype)
-    from scipy.signal import lfilter
-
+        return np.zeros((*lead, u.shape[-1]), dtype)
+    one = np.ones(1, np.float32 if dtype.char == "e" else dtype)  # SciPy has no filters in half precision
+    a, u = a.astype(one.dtype), u.astype(one.dtype)
     if a.ndim == 1:
-        return lfilter(one, a, u)
+        return _lfilter(one, a, u).astype(dtype, copy=False)
     a, u = np.broadcast_to(a, (*lead, a.shape[-1])), np.broadcast_to(u, (*lead, u.shape[-1]))
-    out = np.empty(u.shape, one.dtype)
+    out = np.empty(u.shape, dtype)
     for i in np.ndindex(lead):
-        out[i] = lfilter(one, a[i], u[i])
+        out[i] = _lfilter(one, a[i], u[i])
     return out
 
 
