@@ -75,7 +75,7 @@ def operator_for(name: str, op: Callable[..., Any]) -> Callable[..., Any]:
         return a.by.operate(name, run, (a,)) if isinstance(a.by, Stage) and a.by.light else run(a)
 
     def general(a: Any, b: Any) -> Any:
-        if type(b) is Selected and not b.is_settled and type(a) is not Selected and name in REFLECTED:
+        if type(b) is Selected and not b.is_materialized and type(a) is not Selected and name in REFLECTED:
             return getattr(b, reflected)(a)  # after a view, which Python asks first
         if tests_nan and a is b:
             _refuse_exact(a)

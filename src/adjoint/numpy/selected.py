@@ -7,7 +7,7 @@ to the front of an array of a fixed size, and the last of them fills the rest:
 
 `Selected` is such an array. Elementwise functions run on the padded array; reductions leave the padding out. The program is
 right for all counts between two powers of two, which is a guard. Whatever else is done with a `Selected`, and every question
-about its shape, makes it an ordinary traced array of `count` elements first, with a guard on the count (`Selected.settle`).
+about its shape, makes it an ordinary traced array of `count` elements first, with a guard on the count (`Selected.materialize`).
 """
 
 from __future__ import annotations
@@ -88,24 +88,24 @@ def sizes_for(n: int) -> list[int]:
 
 
 class Selected(Traced):
-    """The chosen elements along an axis of an array. `by`, `value` and `aux` are those of the array that `settle` makes."""
+    """The chosen elements along an axis of an array. `by`, `value` and `aux` are those of the array that `materialize` makes."""
 
-    __slots__ = ("axis", "choice", "is_settled", "padded")
+    __slots__ = ("axis", "choice", "is_materialized", "padded")
 
     def __init__(self, choice: Choice, padded: Value, axis: int) -> None:
         self.choice: Choice | None = choice  # None after something was written in place
-        self.padded, self.axis, self.is_settled = padded, axis, False
+        self.padded, self.axis, self.is_materialized = padded, axis, False
 
     @property
     def from_end(self) -> int:
         """The axes behind that of the chosen elements."""
         return ndim_of(self.padded) - 1 - self.axis
 
-    def settle(self) -> None:
+    def materialize(self) -> None:
         """Become an array of known shape."""
         assert self.choice is not None
         now = indexing.getitem(self.padded, spec=(slice(None),) * self.axis + (slice(0, self.choice.known()),))
-        self.is_settled = True
+        self.is_materialized = True
         for slot, content in zip(_SLOTS, (now.by, now.value, now.aux), strict=True):
             slot.__set__(self, content)
 
@@ -153,12 +153,12 @@ _SLOTS = [vars(Traced)[name] for name in ("by", "value", "aux")]
 
 def _lazy(slot: Any) -> property:
     def get(self: Selected) -> Any:
-        if not self.is_settled:
-            self.settle()
+        if not self.is_materialized:
+            self.materialize()
         return slot.__get__(self)
 
     def set_(self: Selected, content: Any) -> None:
-        self.choice, self.is_settled = None, True
+        self.choice, self.is_materialized = None, True
         slot.__set__(self, content)
 
     return property(get, set_)
@@ -213,7 +213,7 @@ def _by_mask(x: Value, mask: Traced, axis: int) -> Any:
 
 def after_write(x: Value, index: Any, v: Any) -> Value | None:
     """x after x[index] = v, for elements of the mask that v was selected by, as in `x[m] *= 2`; None for other writes."""
-    if not isinstance(v, Selected) or v.choice is None or v.is_settled or v.axis:
+    if not isinstance(v, Selected) or v.choice is None or v.is_materialized or v.axis:
         return None
     mask, own = v.choice.mask, shape_of(x)
     extent, rest = shape_of(mask), shape_of(v.padded)[1:]
@@ -421,13 +421,13 @@ def _binary(name: str, function: Callable[..., Any]) -> None:
         return getattr(Traced, f"__{name}__")(self, other) if y is NotImplemented else y
 
     def reflected(self: Selected, other: Any) -> Any:
-        y = NotImplemented if self.is_settled else run(self, other, back=True)
-        if y is NotImplemented and not self.is_settled:
-            self.settle()
+        y = NotImplemented if self.is_materialized else run(self, other, back=True)
+        if y is NotImplemented and not self.is_materialized:
+            self.materialize()
         return getattr(Traced, f"__r{name}__")(self, other) if y is NotImplemented else y
 
     def inplace(self: Selected, other: Any) -> Any:
-        y = NotImplemented if self.is_settled else run(self, other)
+        y = NotImplemented if self.is_materialized else run(self, other)
         if y is NotImplemented or dtype_of(y) != dtype_of(self) or shape_of(y.padded) != shape_of(self.padded):
             return getattr(Traced, f"__i{name}__")(self, other)
         self.padded = y.padded
@@ -494,4 +494,4 @@ register_opener(Trimmed, _open)
 
 def trimmed(y: Any) -> Any:
     """A leaf of the result of a program: selected elements as a container of the padded array and the count."""
-    return Trimmed(y) if isinstance(y, Selected) and y.choice is not None and not y.is_settled else snapshot(y)
+    return Trimmed(y) if isinstance(y, Selected) and y.choice is not None and not y.is_materialized else snapshot(y)
