@@ -1,5 +1,10 @@
 """Functions that SciPy writes in Python, on traced values: statistics of samples."""
 
+import ast
+import builtins
+import importlib
+import inspect
+
 import numpy as np
 import pytest
 import scipy.stats
@@ -116,3 +121,14 @@ def test_axes_and_policies():
     holes = np.where(np.arange(12) == 3, np.nan, X)
     slope = ad.grad(lambda v: stats.gmean(v, nan_policy="omit"))(holes)
     np.testing.assert_allclose(np.delete(slope, 3), ad.grad(stats.gmean)(np.delete(X, 3)), rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "name", ["fft", "integrate", "interpolate", "linalg", "ndimage", "optimize", "signal", "special", "stats"]
+)
+def test_a_name_of_scipy_does_not_hide_a_builtin_that_the_module_uses(name):
+    """`scipy.ndimage.sum` becomes a global of our module when it is first asked for."""
+    module, real = (importlib.import_module(f"{package}.{name}") for package in ("adjoint.scipy", "scipy"))
+    tree = ast.parse(inspect.getsource(module))
+    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and hasattr(builtins, node.id)}
+    assert not {n for n in used if not n.startswith("_") and n in dir(real)}

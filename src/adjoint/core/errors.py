@@ -347,6 +347,12 @@ class ReadOnlyError(AdjointError, ValueError, RuntimeError):
     refuses = True
 
 
+class ReadOnlyViewError(ReadOnlyError):
+    """A write to a view that is read-only in NumPy, too: a function that catches the error does so on plain numbers as well."""
+
+    refuses = False
+
+
 class CheckError(AdjointError, AssertionError):
     """Derivatives that disagree, found by `check_grads`."""
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..core.bind import FRESH, Traced, fresh, is_array, is_staged, snapshot
-from ..core.errors import ConversionError, ReadOnlyError
+from ..core.errors import ConversionError, ReadOnlyError, ReadOnlyViewError
 from ..core.types import Value, dtype_of, shape_of
 from ..eager.batch import Batch
 from ..ops import index as indexing
@@ -121,7 +121,7 @@ def is_read_only(x: Traced) -> bool:
 
 
 def read_only() -> ReadOnlyError:
-    return ReadOnlyError("this view is read-only, as in NumPy; write to a copy")
+    return ReadOnlyViewError("this view is read-only, as in NumPy; write to a copy")
 
 
 def set_contents(x: Traced, trace: Any, value: Any, aux: Any) -> None:

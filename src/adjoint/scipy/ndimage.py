@@ -9,6 +9,7 @@ on traced values.
 
 from __future__ import annotations
 
+import builtins  # scipy.ndimage has a function `sum`, which this module has once it is asked for
 import itertools
 from collections.abc import Sequence
 from typing import Any
@@ -71,7 +72,7 @@ def _shifted(x: Any, shape: Sequence[int], mode: int, cval: float, origins: Sequ
 
 
 def _correlate(x: Any, weights: Any, output: Any, mode: int, cval: float, origins: Sequence[int]) -> None:
-    output[...] = sum(weights[place] * part for place, part in _shifted(x, weights.shape, mode, cval, origins))
+    output[...] = builtins.sum(weights[place] * part for place, part in _shifted(x, weights.shape, mode, cval, origins))
 
 
 def _min_or_max_filter1d(
