@@ -123,9 +123,10 @@ def test_axes_and_policies():
     np.testing.assert_allclose(np.delete(slope, 3), ad.grad(stats.gmean)(np.delete(X, 3)), rtol=1e-9)
 
 
-@pytest.mark.parametrize(
-    "name", ["fft", "integrate", "interpolate", "linalg", "ndimage", "optimize", "signal", "special", "stats"]
-)
+FACES = ["fft", "integrate", "interpolate", "linalg", "ndimage", "optimize", "signal", "special", "stats"]
+
+
+@pytest.mark.parametrize("name", FACES)
 def test_a_name_of_scipy_does_not_hide_a_builtin_that_the_module_uses(name):
     """`scipy.ndimage.sum` becomes a global of our module when it is first asked for."""
     module, real = (importlib.import_module(f"{package}.{name}") for package in ("adjoint.scipy", "scipy"))
