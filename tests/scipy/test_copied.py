@@ -39,7 +39,6 @@ CASES = {
     "pearsonr": lambda s, v: s.pearsonr(v, Y)[0],
     "its p-value": lambda s, v: s.pearsonr(Y, v)[1],
     "linregress": lambda s, v: s.linregress(Y, v).slope,
-    "theilslopes": lambda s, v: s.theilslopes(v, Y)[0],
     "ttest_ind": lambda s, v: s.ttest_ind(v, Y)[0],
     "its p value": lambda s, v: s.ttest_ind(v, Y)[1],
     "ttest_1samp": lambda s, v: s.ttest_1samp(v, 1.0)[0],
@@ -53,6 +52,7 @@ CASES = {
 }
 #: Ranks are constant almost everywhere; they are found by compiled code, so that jit runs them eagerly.
 RANKS = {
+    "theilslopes": lambda s, v: s.theilslopes(v, Y)[0],  # which of the slopes is the median
     "rankdata": lambda s, v: (s.rankdata(v) * v).sum(),
     "spearmanr": lambda s, v: s.spearmanr(v, Y)[0] * v[0],
     "kendalltau": lambda s, v: s.kendalltau(v, Y)[0] * v[0],

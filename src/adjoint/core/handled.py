@@ -31,7 +31,7 @@ def _is_about_traced(error: BaseException) -> bool:
     C code names its class. Code of the standard library, such as json, may name the class that `x.__class__` gives.
     """
     if isinstance(error, AttributeError):
-        return isinstance(error.obj, Traced) and hasattr(class_of(error.obj), str(error.name))
+        return isinstance(error.obj, Traced) and error.name in dir(class_of(error.obj))  # of an instance: no `__dict__`
     tb = error.__traceback__
     while tb is not None and tb.tb_next is not None:
         tb = tb.tb_next
@@ -47,6 +47,8 @@ def _handled(code: types.CodeType, offset: int, error: BaseException) -> None:
     if not isinstance(error, _KINDS) or isinstance(error, AdjointError):
         return
     frame = sys._getframe(1)
+    if package_of(frame.f_globals.get("__name__", "")) in sys.stdlib_module_names:
+        return  # as `inspect` does, which looks for attributes
     line = caught_in(frame)
     if line is not None and _is_about_traced(error):
         refused.set(f"{type(error).__name__}: {error} ({line})")

@@ -162,7 +162,11 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Value:
     if any(dtype_of(c).kind != "b" for c in conditions):
         raise TypeError("invalid entry in condlist: should be boolean ndarray")
     kinds = [kind_of(c) for c in (*choices, lift(default))]
-    y = astype(lift(default), np.result_type(*kinds)) if np.result_type(*kinds).kind in "fc" else lift(default)
+    y, dtype = lift(default), np.result_type(*kinds)
+    if dtype.kind in "fc":
+        y = astype(y, dtype)
+    elif type(y) is int:
+        y = np.asarray(y).astype(dtype)  # which wraps around, as np.full does
     for condition, choice in zip(reversed(conditions), reversed(choices), strict=True):
         y = shapes.where(condition, choice, y)
     return held(as_array(y))
