@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 import adjoint as ad
+import adjoint.scipy.linalg as sl
 from adjoint.compiler import native
-from adjoint.compiler.llvm.lapack import SHORT
+from adjoint.compiler.llvm.lapack import ALONE, SHORT
+from adjoint.compiler.lower.step import Product
 from adjoint.compiler.runtime import blas
 from adjoint.compiler.switches import Switch, without
 from adjoint.core.errors import UnsupportedError
@@ -163,10 +165,21 @@ def square(n):
 @pytest.mark.parametrize(("n", "limited"), [(39, False), (41, True), (161, True), (162, False), (300, False)])
 def test_short_products_have_one_thread(noted, n, limited):
     f, x = square(n)
-    assert SHORT[0] <= n**3 < SHORT[1] or not limited
+    assert ALONE[Product] <= n**3 < SHORT or not limited
     for _ in range(3):
         noted.clear()
         np.testing.assert_allclose(f(x), x @ x)
+        assert noted == ([1, 2] if limited else [])
+
+
+@pytest.mark.parametrize(("n", "limited"), [(16, False), (17, True), (50, True), (232, True), (233, False)])
+def test_triangular_systems_too(noted, n, limited):
+    """OpenBLAS cuts them from a few unknowns on."""
+    a, b = np.tri(n) + n * np.eye(n), np.ones((n, n if n > 16 else 2))
+    f = ad.jit(lambda a, b: sl.solve_triangular(a, b, lower=True))
+    for _ in range(2):
+        noted.clear()
+        np.testing.assert_allclose(a @ f(a, b), b)
         assert noted == ([1, 2] if limited else [])
 
 

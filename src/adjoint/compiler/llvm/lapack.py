@@ -18,18 +18,20 @@ from ..switches import Switch
 from . import elimination
 from .cholesky import pull_back
 from .instruction import REGISTER, Code, literal
-from .substitution import Triangle, Unknowns, by_factors, is_small, substitute
+from .substitution import SMALL, Triangle, Unknowns, by_factors, is_small, substitute
 from .symmetry import is_symmetric
 
 if TYPE_CHECKING:
     from .program import StepRoutine
 
-#: The routines, without the letter of the precision.
 #: The code of each failure in `entry.ERRORS`.
 FAILURES = {"singular": 5, "indefinite": 6, "eigenvalues": 7, "singular values": 8}
 
-#: Multiplications of a call of BLAS that has one thread. Below the first number it has one anyway; see `runtime.blas`.
-SHORT = (1 << 16, 1 << 22)
+#: Multiplications of a short call, which gets one thread of BLAS; see `runtime.blas`.
+SHORT = 1 << 22
+#: Multiplications below which a call has one thread anyway: OpenBLAS computes such a product with one. A triangular system it
+#: cuts from eight unknowns on, but the smallest ones are solved inline.
+ALONE = {Product: 1 << 16, Lapack: (SMALL + 1) ** 3 // 3}
 
 _NAME = "@NAME"  # placeholder for the name of a function
 _BLOCK, _MOST_BLOCKS = 64, 32  # of a triangular system
@@ -119,7 +121,7 @@ class Matrix:
     def define(self) -> str:
         """The text of the function, with a placeholder for its name."""
         routine = _product if isinstance(self.step, Product) else _ROUTINES[self.step.routine]
-        is_short = Switch.ONE_BLAS_THREAD.on and SHORT[0] <= _multiplications(self.step) < SHORT[1]
+        is_short = Switch.ONE_BLAS_THREAD.on and ALONE[type(self.step)] <= _multiplications(self.step) < SHORT
         if is_short:
             self.limit_threads("one")
         result = routine(self, *(f"%p{i}" for i in range(self.count)))
