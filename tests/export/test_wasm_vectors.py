@@ -4,12 +4,14 @@ import numpy as np
 import pytest
 from export import node
 from export.samples import LOOSE, agree, sample
+from night import AT_NIGHT
 
 from adjoint.export import wasm_vectors
 from adjoint.export.program import parts
 from adjoint.export.wasm_module import write
 
-RELAXED = ["softmax", "product", "float32", "functions", "functions of singles", "special functions", "scan", "a large constant"]
+RELAXED = ["softmax", "product", "float32", "functions", "functions of singles", "scan", "a large constant"]
+RELAXED += ["special functions"] if AT_NIGHT else []  # which take long to compile
 
 
 def test_strides_are_steps_of_the_index():
