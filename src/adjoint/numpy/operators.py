@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.bind import Trace, Traced, bind, class_of, is_array
+from ..core.bind import Traced, bind, class_of, is_array
 from ..core.errors import ConversionError, calling_frame, is_written_by_user
 from ..core.home import original_name
 from ..core.op import Elementwise, Op
@@ -68,6 +68,8 @@ def operator_for(name: str, op: Callable[..., Any]) -> Callable[..., Any]:
     run = functools.partial(bind, op) if isinstance(op, Op) else op
     reflected = f"__r{name}__"
     may_raise = name in ("truediv", "pow")
+    repeats = name == "mul"
+    tests_nan = name == "ne"
 
     def unary(a: Traced) -> Any:
         return a.by.operate(name, run, (a,)) if isinstance(a.by, Stage) and a.by.light else run(a)
@@ -75,16 +77,18 @@ def operator_for(name: str, op: Callable[..., Any]) -> Callable[..., Any]:
     def binary(a: Any, b: Any) -> Any:
         if type(b) is Selected and not b.is_materialized and type(a) is not Selected and name in REFLECTED:
             return getattr(b, reflected)(a)  # after a view, which Python asks first
-        if name == "ne" and a is b:
+        if tests_nan and a is b:
             _refuse_exact(a)
-        if name == "mul" and _repeats_sequence(a, b):
+        if repeats and _repeats_sequence(a, b):
             return NotImplemented  # Python repeats the sequence, and asks for the number
         if not isinstance(b, Traced) and isinstance(b, _EXACT):
             b = _rounded(name, a, b)
         left, right = _operand(a), _operand(b)
         if left is NotImplemented or right is NotImplemented:
             return _of_other_object(name, a, b)
-        by = _interpreter(left, right)
+        by = left.by if isinstance(left, Traced) else right.by
+        if isinstance(right, Traced) and isinstance(right.by, Stage) and right.by.level > by.level:
+            by = right.by  # a body inside the program of the left operand
         if isinstance(by, Stage):
             return by.operate(name, run, (left, right)) if by.light else run(left, right)
         y = run(left, right)
@@ -116,12 +120,6 @@ def _of_other_object(name: str, a: Any, b: Any) -> Any:
     if name in ("eq", "ne") and (isinstance(b, _EXACT) or (is_array(a) and _equals_nothing(b))):
         return np.full(shape_of(a), name == "ne")[()]
     return operate(name, a, b) if labelled(a) or labelled(b) else NotImplemented
-
-
-def _interpreter(a: Any, b: Any) -> Trace:
-    """The trace that runs an operator: that of the first traced operand, or of a body inside its program."""
-    by: Trace = a.by if isinstance(a, Traced) else b.by
-    return b.by if isinstance(b, Traced) and isinstance(b.by, Stage) and b.by.level > by.level else by
 
 
 def _refuse_exact(x: Traced) -> None:
