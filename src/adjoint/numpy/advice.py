@@ -14,7 +14,7 @@ import numpy as np
 
 from ..core.errors import LABELLED, user_frame
 from ..core.home import is_adopted, package_of
-from .caller import Call, call_of, home_of
+from .caller import UserCall, call_of, home_of
 from .table import REFUSED, load_all
 
 _MATH = {
@@ -28,7 +28,7 @@ _MATH = {
 def advice() -> tuple[str, str]:
     """The name of the function that the user called, if known, and what to write instead ('' if not known)."""
     frame, module = user_frame()
-    call = Call("") if frame is None else call_of(frame)
+    call = UserCall("") if frame is None else call_of(frame)
     refused = _Refused(call.function, call.words or ("",), module, imported(frame))
     known = (advise(refused) for advise in _KINDS)
     return _public_name(call), next((text for text in known if text is not None), "")
@@ -73,7 +73,7 @@ def package_at(frame: types.FrameType | None) -> str:
 _INSTALLED = tuple({os.path.join(sysconfig.get_path(name), "") for name in ("purelib", "platlib")})
 
 
-def _public_name(call: Call) -> str:
+def _public_name(call: UserCall) -> str:
     """The full name of a SciPy function, since users import it in many ways; any other name as written."""
     home, own = home_of(call.function), getattr(call.function, "__name__", "")
     if not own or not home.startswith("scipy.") or not hasattr(sys.modules.get(_public_module(home)), own):

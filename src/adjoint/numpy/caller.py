@@ -29,7 +29,7 @@ _ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD")
 _UNKNOWN: Any = object()
 
 
-class Call(NamedTuple):
+class UserCall(NamedTuple):
     """An instruction: its kind (for an operator, its symbol), the dotted name of the function it calls, and that function if
     known."""
 
@@ -42,10 +42,10 @@ class Call(NamedTuple):
         return ".".join(self.words).lstrip(".")
 
 
-def call_of(frame: types.FrameType) -> Call:
+def call_of(frame: types.FrameType) -> UserCall:
     """The instruction that a frame is executing."""
     kind, words = _instruction(frame.f_code, frame.f_lasti)
-    return Call(kind, words, _resolved(words, frame))
+    return UserCall(kind, words, _resolved(words, frame))
 
 
 def _resolved(words: tuple[str, ...], frame: types.FrameType) -> Any:

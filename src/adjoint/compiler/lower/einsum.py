@@ -92,7 +92,8 @@ def _contracted(low: Lowering, factors: Sequence[Factor], output: str, sizes: di
     if not summed and len(factors) == 1 and factors[0].view.dtype == dtype:
         return Factor(output, _arranged(factors[0], output, sizes))
     if _is_matrix_product(factors, output, summed, sizes, dtype):
-        return Factor(output, _product(low, *factors, output, summed, sizes))
+        left, right = factors
+        return Factor(output, _product(low, left, right, output, summed, sizes))
     return Factor(output, _summed_products(low, factors, output, summed, sizes, dtype))
 
 
