@@ -33,7 +33,7 @@ from ..eager.on_gpu import on_host
 from ..ir import check as checking
 from ..ir import dataflow, text
 from ..ir.graph import Equation, Graph, weak_numbers
-from ..numpy.lookup import traced_tables
+from ..numpy.tables import traced_tables
 from ..rewrite.loops import drop_idle_carries
 from ..rewrite.simplify import simplify
 from ..source import Recording, transformed

@@ -18,8 +18,8 @@ from ..core.bind import Traced, called_from_outside
 from ..core.errors import BatchError, ConversionError, TableError, UnsupportedError, runs_inside
 from ..core.tree import final, flatten, leaf_names
 from ..numpy.layout import with_strides
-from ..numpy.lookup import traced_tables
 from ..numpy.selected import trimmed
+from ..numpy.tables import traced_tables
 from ..source import ADOPTED_LOOPS, ALL, Scope, noting, reaches_adopted, transformed
 from ..source import lines as source_lines
 from ..staging.guard import Guarded

@@ -296,7 +296,9 @@ class Guarded(Stage):
         """Write an equation; one of the same op and operands is shared (common subexpressions)."""
         if strict.state() is not strict.QUIET[0] or warnings.filters is not self.filters:
             self.refuse_errors()
-        if self.pending and any(isinstance(a, Traced) and a.by is self and a.aux[0] in self.pending for a in args):
+        if self.pending and any(
+            isinstance(a, Traced) and a.aux[0] in self.pending for a in args if getattr(a, "by", None) is self
+        ):
             args = promoted(op, args, self.class_of_pending)
         operands, facts = self.operands_of(op, args)
         if params:
@@ -308,7 +310,7 @@ class Guarded(Stage):
         known = self.seen.get(key)
         if known is None:
             known = self.seen[key] = self.look_at(op, operands, params)
-        kind_number, types, _, commutes, may_fail, sizes = known
+        kind_number, types, array, commutes, may_fail, sizes = known
         integers = self.integers_of(op, operands, params, sizes) if sizes else ()
         in_order = reversed(operands) if commutes and operands[0] > operands[1] else operands
         same = (kind_number, *in_order, integers)
@@ -319,19 +321,14 @@ class Guarded(Stage):
                 self.check_type(op, operands, params, first, types[0])
         if may_fail and in_a_try(self.depth):
             self.attempts.append(range(first, first + len(types)))
-        return self.results(op, args, params, first, known)
-
-    def results(self, op: Op, args: Sequence[Any], params: dict[str, Any], first: int, known: _Known) -> Any:
-        """The results of an equation as traced values."""
         if op.many:
             given = op.gives_array(args)
-            return tuple([Traced(self, None, (n, t, t.shape != () or given)) for n, t in enumerate(known.types, first)])
-        type_ = known.types[0]
-        y = Traced(self, None, (first, type_, op.gives_array(args) if known.array is None else known.array))
+            return tuple([Traced(self, None, (n, t, t.shape != () or given)) for n, t in enumerate(types, first)])
+        y = Traced(self, None, (first, types[0], op.gives_array(args) if array is None else array))
         if self.decides_bools and first in self.light and self.light[first][0] is bool and op in _COMPARISONS:
             self.decided.add(first)
             return bool(y)
-        if len(type_.shape) > 1 and (op.kind == "elementwise" or op in _KEEP_ORDER) and any(map(_is_ordered, args)):
+        if len(types[0].shape) > 1 and (op.kind == "elementwise" or op in _KEEP_ORDER) and any(map(_is_ordered, args)):
             y.layout = functools.partial(self.order_of, y, op, args, params)
         return y
 

@@ -13,7 +13,7 @@ from . import cpython as py
 from .description import WORD, Head, Input, Kind, Opening, Read
 
 
-class EntryCall(InterpreterRoutine):
+class Call(InterpreterRoutine):
     """The body of a call: what it reads of the description, and the references that it owns."""
 
     def __init__(self, called: set[str]) -> None:
@@ -46,7 +46,7 @@ def field(code: InterpreterRoutine, record: str, field: IntEnum, kind: str = "i6
     return code.load(kind, record, WORD * field)
 
 
-def open_containers(code: EntryCall, count: str) -> None:
+def open_containers(code: Call, count: str) -> None:
     """Write the arguments, then the items of every container, into the frame."""
     with code.loop("%nargs") as i:
         code.store(f"ptr {code.load('ptr', code.word_at('%args', i))}", code.word_at("%frame", i))
@@ -55,7 +55,7 @@ def open_containers(code: EntryCall, count: str) -> None:
         _open_container(code, code.record(openings, i, Opening))
 
 
-def _open_container(code: EntryCall, record: str) -> None:
+def _open_container(code: Call, record: str) -> None:
     """Write the items of one container into the frame; None has no items."""
     container = code.load("ptr", code.address("%frame", field(code, record, Opening.SOURCE)))
     code.need_equal("ptr", code.load("ptr", container, py.TYPE), field(code, record, Opening.CLASS, "ptr"), "miss")
@@ -90,7 +90,7 @@ def _open_container(code: EntryCall, record: str) -> None:
 _CLASSES = {Kind.TUPLE: "PyTuple", Kind.LIST: "PyList", Kind.DICT: "PyDict"}
 
 
-def read_places(code: EntryCall, count: str) -> None:
+def read_places(code: Call, count: str) -> None:
     """Write the values of the places into the frame, and check them."""
     places = code.place(Head.READS)
     with code.loop(count) as i:
@@ -111,7 +111,7 @@ def read_places(code: EntryCall, count: str) -> None:
         _check_value(code, record, holder, value)
 
 
-def _load_value(code: EntryCall, record: str, holder: str) -> str:
+def _load_value(code: Call, record: str, holder: str) -> str:
     """The value at a place, with an owned reference: another thread may rebind it."""
     held = code.address("%frame", field(code, record, Read.HELD))
     labels = {load: code.mark(load.name.lower()) for load in Load}
@@ -158,7 +158,7 @@ def _load_value(code: EntryCall, record: str, holder: str) -> str:
     return result
 
 
-def _check_value(code: EntryCall, record: str, holder: str, value: str) -> None:
+def _check_value(code: Call, record: str, holder: str, value: str) -> None:
     """Continue if the check of a value, which was read from its holder, holds."""
     labels = {check: code.mark(check.name.lower()) for check in Check}
     done = labels[Check.INPUT]
@@ -229,7 +229,7 @@ def _check_value(code: EntryCall, record: str, holder: str, value: str) -> None:
     code.label(done)
 
 
-def _need_missing(code: EntryCall, value: str, name: str) -> None:
+def _need_missing(code: Call, value: str, name: str) -> None:
     """Continue if an object has no attribute of a name, without its `__getattr__`."""
     is_quiet = py.QUIET_ATTRIBUTE in py.FUNCTIONS
     if is_quiet:
@@ -250,7 +250,7 @@ def _need_missing(code: EntryCall, value: str, name: str) -> None:
         code.call("PyErr_Clear")
 
 
-def read_inputs(code: EntryCall, objects: str, table: str) -> None:
+def read_inputs(code: Call, objects: str, table: str) -> None:
     inputs = code.place(Head.INPUTS)
     with code.loop(code.word(Head.INPUT_COUNT)) as i:
         record = code.record(inputs, i, Input)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from ..llvm.routine import InterpreterRoutine
 from . import cpython as py
 from .description import GUARD_MISSED, LARGE_FRAME, WORD, Head, Kind, Output, Packing
-from .entry_arguments import EntryCall, check_array, check_number, field, open_containers, read_inputs, read_places
+from .entry_arguments import Call, check_array, check_number, field, open_containers, read_inputs, read_places
 
 
 def entry_text() -> str:
@@ -49,7 +49,7 @@ def _entry(called: set[str]) -> str:
 
 
 def _call(called: set[str]) -> str:
-    code = EntryCall(called)
+    code = Call(called)
     code.need_equal("i64", "%nargs", code.word(Head.ARGUMENT_COUNT), "elsewhere")
     code.need_equal("ptr", "%names", "null", "elsewhere")
     held = code.place(Head.HELD, "%frame")
@@ -81,7 +81,7 @@ def _call(called: set[str]) -> str:
     return code.text()
 
 
-def _allocate_outputs(code: EntryCall, table: str) -> None:
+def _allocate_outputs(code: Call, table: str) -> None:
     """New arrays, owned by the call, and slots in the frame for numbers."""
     outputs = code.place(Head.OUTPUTS)
     with code.loop(code.word(Head.OUTPUT_COUNT)) as i:
@@ -121,7 +121,7 @@ def _allocate_outputs(code: EntryCall, table: str) -> None:
         code.store(f"ptr {data}", code.word_at(table, i))
 
 
-def _set_memory(code: EntryCall, wanted: str, handler: str) -> str:
+def _set_memory(code: Call, wanted: str, handler: str) -> str:
     """Set NumPy's memory handler, if `wanted` is not null; returns a reference to the previous one."""
     before, set_, after = code.block, code.mark("set"), code.mark("after")
     code.branch(code.let(f"icmp ne ptr {wanted}, null"), set_, after)
@@ -132,7 +132,7 @@ def _set_memory(code: EntryCall, wanted: str, handler: str) -> str:
     return code.phi("ptr", (("null", before), (old, set_)))
 
 
-def _run(code: EntryCall, table: str) -> None:
+def _run(code: Call, table: str) -> None:
     program, env = code.word(Head.PROGRAM, "ptr"), code.word(Head.ENV, "ptr")
     code.branch(code.equal("i64", code.word(Head.RELEASE_GIL), 0), "locked", "unlocked")
     code.label("locked")
@@ -148,7 +148,7 @@ def _run(code: EntryCall, table: str) -> None:
     code.need_equal("i32", "%code", 0, "error")
 
 
-def _box_numbers(code: EntryCall) -> None:
+def _box_numbers(code: Call) -> None:
     """NumPy scalars of the numbers in the frame."""
     outputs = code.place(Head.OUTPUTS)
     with code.loop(code.word(Head.OUTPUT_COUNT)) as i:
@@ -160,7 +160,7 @@ def _box_numbers(code: EntryCall) -> None:
             code.store(f"ptr {scalar}", code.address("%frame", field(code, record, Output.HELD)))
 
 
-def _pack(code: EntryCall) -> None:
+def _pack(code: Call) -> None:
     """Build the containers of the result, inner ones first."""
     packings = code.place(Head.PACKINGS)
     with code.loop(code.word(Head.PACKING_COUNT)) as i:
@@ -202,7 +202,7 @@ def _pack(code: EntryCall) -> None:
         code.label(after)
 
 
-def _other_exits(code: EntryCall) -> None:
+def _other_exits(code: Call) -> None:
     code.label("changed")  # a place has lost an item or an attribute, or cannot be compared
     code.call("PyErr_Clear")
     code.jump("miss")
