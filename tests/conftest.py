@@ -65,6 +65,17 @@ def values_of(test):
     return [tuple(id(test.callspec.params[name]) for name in some) for some in names]
 
 
+@pytest.fixture(scope="session")
+def browser():
+    """One Chromium for all pages. Without one these tests are skipped, unless ADJOINT_REQUIRE_CHROMIUM is set, as in CI."""
+    from browser import INSTALL, Browser, executable  # which needs Unix
+
+    if executable() is None:
+        (pytest.fail if os.environ.get("ADJOINT_REQUIRE_CHROMIUM") else pytest.skip)(INSTALL)
+    with Browser() as running:
+        yield running
+
+
 @pytest.fixture
 def rng():
     return np.random.default_rng(0)

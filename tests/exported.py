@@ -11,6 +11,7 @@ import numpy as np
 import op_samples
 from export.environments import JAX, NUMBA
 from export.runners import RUNNERS as NATIVE
+from night import rotated
 
 from adjoint import export
 from adjoint.core.errors import UnsupportedError
@@ -104,9 +105,10 @@ def cases():
 
 
 @functools.cache
-def integer_cases(dtype):
-    """One program of integers of a dtype for each op that has one, with inputs."""
+def integer_cases(dtype, part):
+    """One program of integers of a dtype for each op that has one, with inputs; of every other op if not at night."""
     tried = [name for name in op_samples.names() if name not in (*op_samples.STRUCTURED, *NEVER_OF_INTEGERS)]
+    tried = rotated(tried, part, 2)
     found = [(name, op_samples.whole_numbers(name, np.dtype(dtype))) for name in tried]
     return [(name, *made) for name, made in found if made is not None]
 

@@ -20,7 +20,7 @@ from adjoint.compiler.lower import row_tiles, schedule
 from adjoint.compiler.lower.step import RowTiles
 from adjoint.core.tree import flatten
 
-ASKED = asked(100)
+ASKED = asked(75, at_night=300)
 CHUNK = 25
 LARGEST = 200  # elements of a value that a step makes of small ones
 

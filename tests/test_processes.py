@@ -9,6 +9,7 @@ import threading
 import time
 
 import pytest
+from night import sampled
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals and forks")
 
@@ -277,7 +278,7 @@ LOOPS = {
 }
 
 
-@pytest.mark.parametrize("name", LOOPS)
+@pytest.mark.parametrize("name", sampled(LOOPS, 2))
 def test_endless_loops_are_interrupted(name):
     code = f"""
     def loop(x, n, body=lambda s: s * 0.5, **options):

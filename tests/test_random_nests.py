@@ -19,7 +19,7 @@ from adjoint.ir.check import check as check_graph
 from adjoint.rewrite import pipeline
 from adjoint.rewrite.loops import Rolled, roll
 
-ASKED = asked(24, at_night=180)
+ASKED = asked(12, at_night=180)
 CHUNK = 6
 EAGER = functools.partial(roll, saving=24)  # rolls up much shorter loops than compiled functions do
 SHARE = 20  # of as many programs, four are compiled: with the roller of compiled functions, with the eager one, with none

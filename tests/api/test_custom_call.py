@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import adjoint as ad
-from adjoint.api.custom_call import Call, transpose
+from adjoint.api.custom_call import CustomCall, transpose
 from adjoint.core.types import Type
 
 X, Y = np.array([0.3, 0.8]), 1.5
@@ -29,7 +29,7 @@ def pull(residuals, cotangents):
     return [np.cos(x) * y * g + s, np.sum(np.sin(x) * g)]
 
 
-RULES = {"jvp": Call("f", function, push, None, None), "vjp": Call("f", function, None, forward, pull)}
+RULES = {"jvp": CustomCall("f", function, push, None, None), "vjp": CustomCall("f", function, None, forward, pull)}
 PLAIN = lambda x, y: function([x, y])
 
 

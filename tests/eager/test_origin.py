@@ -93,7 +93,7 @@ def test_a_partial_that_is_zero_does_not_end_an_infinite_tangent_in_a_graph(name
 
 
 # In the last three, the tape gives nan, and the derivative is found elsewhere: it exists.
-@pytest.mark.parametrize("seed", [*range(asked(3, at_night=24)), 610413, 810134, 1010199])
+@pytest.mark.parametrize("seed", [*range(asked(1, at_night=24)), 610413, 810134, 1010199])
 def test_compiled_programs_with_masks_give_what_a_tape_gives_or_nan(seed):
     extreme.check_masks(seed)
 

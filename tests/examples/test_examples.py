@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from browser import INSTALL, Browser, executable
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -45,22 +44,20 @@ def test_the_same_on_a_microcontroller(tmp_path):
     assert "frequency 3.00" in done.stdout
 
 
-@pytest.mark.skipif(not executable(), reason=INSTALL)
-def test_the_page(tmp_path):
+def test_the_page(browser, tmp_path):
     spec = importlib.util.spec_from_file_location("descent_page", EXAMPLES / "descent_page" / "build.py")
     build = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(build)
     page = build.build(tmp_path)
-    with Browser() as browser:
-        tab = browser.open(page.as_uri())
-        tab.evaluate("ready.then(() => {})")
-        assert "from (-1.000, -1.000) to (-3.779, -3.283)" in tab.evaluate("document.getElementById('state').textContent")
-        drag = """(() => {
-          const box = canvas.getBoundingClientRect();
-          const across = (x) => box.left + (x + 5) / 10 * box.width, down = (y) => box.top + (5 - y) / 10 * box.height;
-          const at = (x, y) => ({ clientX: across(x), clientY: down(y), buttons: 1 });
-          canvas.dispatchEvent(new PointerEvent("pointerdown", at(0, 0)));
-          canvas.dispatchEvent(new PointerEvent("pointermove", at(-3, 3.5)));
-          return document.getElementById("state").textContent;
-        })()"""
-        assert "to (-2.805, 3.131)" in tab.evaluate(drag)
+    tab = browser.open(page.as_uri())
+    tab.evaluate("ready.then(() => {})")
+    assert "from (-1.000, -1.000) to (-3.779, -3.283)" in tab.evaluate("document.getElementById('state').textContent")
+    drag = """(() => {
+      const box = canvas.getBoundingClientRect();
+      const across = (x) => box.left + (x + 5) / 10 * box.width, down = (y) => box.top + (5 - y) / 10 * box.height;
+      const at = (x, y) => ({ clientX: across(x), clientY: down(y), buttons: 1 });
+      canvas.dispatchEvent(new PointerEvent("pointerdown", at(0, 0)));
+      canvas.dispatchEvent(new PointerEvent("pointermove", at(-3, 3.5)));
+      return document.getElementById("state").textContent;
+    })()"""
+    assert "to (-2.805, 3.131)" in tab.evaluate(drag)

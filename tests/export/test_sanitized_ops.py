@@ -20,7 +20,7 @@ from adjoint.export.program import parts
 
 CHUNK = 40
 NAMES = sorted(op_samples.names())
-CHUNKS = [NAMES[i::CHUNK] for i in range(CHUNK)] if AT_NIGHT else [NAMES[1::40], NAMES[3::40]]
+CHUNKS = [NAMES[i::CHUNK] for i in range(CHUNK)] if AT_NIGHT else [NAMES[1::80], NAMES[3::80]]
 
 
 def cases(name):

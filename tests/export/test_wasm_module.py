@@ -7,7 +7,6 @@ import subprocess
 
 import numpy as np
 import pytest
-from browser import INSTALL, Browser, executable
 from export import node, typescript
 from export.samples import LOOSE, SAMPLES, X, agree, exportable, random_samples, sample, share
 from night import sampled
@@ -120,8 +119,7 @@ def test_no_import_but_memory(tmp_path):
         write([part for part, _, _ in sample(name)], "f.wasm")
 
 
-@pytest.mark.skipif(not executable(), reason=INSTALL)
-def test_in_chromium(tmp_path):
+def test_in_chromium(browser, tmp_path):
     """Both modules in a page: no server, so the scripts are in it."""
     samples = sample("shifted")
     made = [part for part, _, _ in samples]
@@ -132,20 +130,19 @@ def test_in_chromium(tmp_path):
         f"<!doctype html><script>const js = (() => {{ {module} return {{ {', '.join(p.name for p in made)} }}; }})();</script>"
         f"<script>const loading = (() => {{ {loader} return load(); }})();</script>"
     )
-    with Browser() as browser:
-        tab = browser.open(page.as_uri())
-        for part, inputs, wanted in samples:
-            given = ", ".join(node.literal(x, t.dtype) for x, t in zip(inputs, part.graph.input_types, strict=True))
-            several = len(part.output_names) > 1
-            for functions in ("js", "wasm"):
-                call = f"{functions}.{part.name}({given})"
-                answer = (
-                    f"(() => {{ const y = {call}; return JSON.stringify("
-                    + (f"[{', '.join(f'y.{n}' for n in part.output_names)}]" if several else "[y]")
-                    + ".map((v) => typeof v === 'number' ? [v] : Array.from(v))); })()"
-                )
-                if functions == "wasm":
-                    tab.evaluate("loading.then((w) => { globalThis.wasm = w; })")
-                found = node.json.loads(tab.evaluate(answer))
-                arrays = [np.array(y, t.dtype).reshape(t.shape) for y, t in zip(found, part.graph.output_types, strict=True)]
-                agree(arrays, wanted, f"{part.name} in {functions}")
+    tab = browser.open(page.as_uri())
+    for part, inputs, wanted in samples:
+        given = ", ".join(node.literal(x, t.dtype) for x, t in zip(inputs, part.graph.input_types, strict=True))
+        several = len(part.output_names) > 1
+        for functions in ("js", "wasm"):
+            call = f"{functions}.{part.name}({given})"
+            answer = (
+                f"(() => {{ const y = {call}; return JSON.stringify("
+                + (f"[{', '.join(f'y.{n}' for n in part.output_names)}]" if several else "[y]")
+                + ".map((v) => typeof v === 'number' ? [v] : Array.from(v))); })()"
+            )
+            if functions == "wasm":
+                tab.evaluate("loading.then((w) => { globalThis.wasm = w; })")
+            found = node.json.loads(tab.evaluate(answer))
+            arrays = [np.array(y, t.dtype).reshape(t.shape) for y, t in zip(found, part.graph.output_types, strict=True)]
+            agree(arrays, wanted, f"{part.name} in {functions}")

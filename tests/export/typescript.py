@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -32,17 +33,19 @@ def use(module: str, part: Part, i: int, arrays: dict[str, str] = ARRAYS) -> str
     return f"export const r{i}_{part.name}: {whole if len(made) > 1 else made[0]} = {module}.{part.name}({given});"
 
 
-def compiled(folder: Path, lines: list[str]) -> str:
-    """What the compiler says about a file of these lines; nothing if it is right."""
+def errors(folder: Path, lines: list[str]) -> dict[int, str]:
+    """What the compiler says about a file, by the numbers of its lines."""
     (folder / "use.mts").write_text("\n".join(lines))
-    flags = ["--noEmit", "--strict", "--target", "es2022", "--lib", "es2022,dom", "--module", "nodenext"]
+    flags = ["--noEmit", "--strict", "--skipDefaultLibCheck", "--target", "es2022", "--lib", "es2022,dom", "--module", "nodenext"]
     assert TSC is not None
     done = subprocess.run(
         [TSC, *flags, "--moduleResolution", "nodenext", "use.mts"], cwd=folder, capture_output=True, text=True, check=False
     )
-    return "" if done.returncode == 0 else done.stdout + done.stderr + " error TS" * (done.stdout == "")
+    found = dict(re.findall(r"^use\.mts\((\d+),\d+\): (error TS.*)$", done.stdout, re.MULTILINE))
+    assert (done.returncode != 0) == bool(found), done.stdout + done.stderr
+    return {int(line): text for line, text in found.items()}
 
 
 def check(folder: Path, lines: list[str]) -> None:
-    found = compiled(folder, lines)
+    found = errors(folder, lines)
     assert not found, found

@@ -65,12 +65,13 @@ OF_INTEGERS = {
 }
 
 
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"])
 @pytest.mark.parametrize("name", OF_INTEGERS)
-def test_integers(gpu, name):
-    for dtype in ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"):
-        a, b = np.random.default_rng(0).integers(0, 120, (2, 37, 5)).astype(dtype)
-        compiled = check(gpu, OF_INTEGERS[name], a, b)
-        assert "on the host" not in compiled.report() or (name, dtype) == ("indices", "u8")
+def test_integers(gpu, name, dtype):
+    a, b = np.random.default_rng(0).integers(0, 120, (2, 37, 5)).astype(dtype)
+    compiled = check(gpu, OF_INTEGERS[name], a, b)
+    assert "on the host" not in compiled.report() or (name, dtype) == ("indices", "u8")
 
 
 def test_unsupported_dtypes(gpu):

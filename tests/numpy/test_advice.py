@@ -169,7 +169,7 @@ def test_advised_functions_exist():
 def test_an_installed_package_is_to_be_adopted(tmp_path, monkeypatch):
     (tmp_path / "somebodys.py").write_text("import math\n\ndef area(r):\n    return math.pi * float(r)**2\n")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr("adjoint.numpy.caller._INSTALLED", (str(tmp_path),))
+    monkeypatch.setattr("adjoint.numpy.advice._INSTALLED", (str(tmp_path),))
     import somebodys
 
     text = message(somebodys.area)

@@ -110,6 +110,7 @@ def points(n, count=6):
         yield x
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("n", [5, SMALLEST, 200])
 @pytest.mark.parametrize("name", SHARED)
 def test_one_program_gives_what_eager_mode_gives(name, n):

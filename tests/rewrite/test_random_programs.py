@@ -279,7 +279,7 @@ def test_forms_of_programs_that_hypothesis_builds_agree(shard):
     assert len({which for steps, _ in seen for which in steps}) > len(STEPS) / 2
 
 
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(60, 4))
 @given(descriptions)
 def test_simplifying_twice_changes_nothing(made):
     steps, shapes = made

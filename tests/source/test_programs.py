@@ -12,7 +12,7 @@ from night import asked
 import adjoint as ad
 from adjoint.compiler.jit import CompileWarning
 
-PROGRAMS = asked(9)
+PROGRAMS = asked(5, at_night=27)
 
 
 @pytest.mark.parametrize("seed", range(PROGRAMS))

@@ -1,13 +1,11 @@
-"""The explorer in a real Chromium. Without one these tests are skipped, unless ADJOINT_REQUIRE_CHROMIUM is set, as in CI."""
+"""The explorer in a real Chromium."""
 
 import json
-import os
 import random
 import re
 
 import numpy as np
 import pytest
-from browser import INSTALL, Browser, executable
 from drawings import HOSTILE, hostile, mixed, network, several, small_graphs, textbook, weights
 
 import adjoint as ad
@@ -18,14 +16,6 @@ from adjoint.view.layout import Edge, place
 
 SCRIPT_END = "</script"
 FRAMES = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
-
-
-@pytest.fixture(scope="module")
-def browser():
-    if executable() is None:
-        (pytest.fail if os.environ.get("ADJOINT_REQUIRE_CHROMIUM") else pytest.skip)(INSTALL)
-    with Browser() as running:
-        yield running
 
 
 @pytest.fixture

@@ -1,13 +1,11 @@
 """The pictures in README and docs are those that tools/pictures.py makes, and it still makes them."""
 
 import importlib.util
-import os
 import re
 import struct
 from pathlib import Path
 
 import pytest
-from browser import INSTALL, Browser, executable
 
 ROOT = Path(__file__).parent.parent.parent
 spec = importlib.util.spec_from_file_location("pictures", ROOT / "tools" / "pictures.py")
@@ -21,11 +19,8 @@ def test_still_pictures_are_up_to_date(name):
     assert written == pictures.still()[name] + "\n", "run python tools/pictures.py"
 
 
-def test_the_explorer_has_its_picture_taken(tmp_path):
-    if executable() is None:
-        (pytest.fail if os.environ.get("ADJOINT_REQUIRE_CHROMIUM") else pytest.skip)(INSTALL)
-    with Browser() as browser:
-        names = pictures.moving(browser, tmp_path)
+def test_the_explorer_has_its_picture_taken(browser, tmp_path):
+    names = pictures.moving(browser, tmp_path)
     for name in names:
         for folder in (tmp_path, pictures.FOLDER):
             data = (folder / name).read_bytes()

@@ -191,28 +191,47 @@ def power(base: Term, exponent: Term) -> Term:
         return ONE
     if exponent == ONE:
         return base
-    if base.is_number and exponent.is_number:
-        value = number_power(base.head, exponent.head)
-        return Term("product", Fraction(1), ((base, exponent),)) if value is None else number(value)
     if base == ZERO and exponent.kind != "number":
         return ZERO
+    for rule in (_number_power, _call_power, _negative_power, _product_power):
+        if (found := rule(base, exponent)) is not None:
+            return found
+    return Term("product", Fraction(1), ((base, exponent),))
+
+
+def _number_power(base: Term, exponent: Term) -> Term | None:
+    """4^(1/2) = 2, if the result is a short number."""
+    value = number_power(base.head, exponent.head) if base.is_number and exponent.is_number else None
+    return None if value is None else number(value)
+
+
+def _call_power(base: Term, exponent: Term) -> Term | None:
+    """exp(x)^-n = exp(-x)^n, and hypot(x, y)^2n = (x² + y²)^n."""
     if base.is_call("exp") and exponent.is_number and exponent.head < 0:
         return power(call("exp", scale(Fraction(-1), base.parts[0])), Term("number", -exponent.head))
     if base.is_call("hypot") and is_integer(exponent) and exponent.head % 2 == 0:
         squares = add(*(power(part, number(2)) for part in base.parts))
         return power(squares, Term("number", exponent.head / 2))
-    if _is_negative(base) and is_integer(exponent):
-        sign = Term("number", Fraction(-1 if exponent.head % 2 else 1))
-        return multiply(sign, power(combine([(Fraction(-1), base)]), exponent))
-    if base.kind == "product":
-        if is_integer(exponent):  # (a·b)² and (aᵇ)²: valid for any a and b
-            inner = [power(b, multiply(e, exponent)) for b, e in base.parts]
-            return multiply(power(Term("number", base.head), exponent), *inner)
-        if base.head != 1 and base.head > 0 and exponent.is_number:
-            value = number_power(base.head, exponent.head)
-            if value is not None:
-                return multiply(number(value), power(_product(Fraction(1), base.parts), exponent))
-    return Term("product", Fraction(1), ((base, exponent),))
+    return None
+
+
+def _negative_power(base: Term, exponent: Term) -> Term | None:
+    """(-a - b)^n = ±(a + b)^n."""
+    if not (_is_negative(base) and is_integer(exponent)):
+        return None
+    sign = Term("number", Fraction(-1 if exponent.head % 2 else 1))
+    return multiply(sign, power(combine([(Fraction(-1), base)]), exponent))
+
+
+def _product_power(base: Term, exponent: Term) -> Term | None:
+    """(a·b)^n = a^n·b^n and (a^b)^n = a^(b·n) for any a and b; (4·x)^(1/2) = 2·x^(1/2) for any x."""
+    if base.kind != "product":
+        return None
+    if is_integer(exponent):
+        inner = [power(b, multiply(e, exponent)) for b, e in base.parts]
+        return multiply(power(Term("number", base.head), exponent), *inner)
+    value = number_power(base.head, exponent.head) if base.head != 1 and base.head > 0 and exponent.is_number else None
+    return None if value is None else multiply(number(value), power(_product(Fraction(1), base.parts), exponent))
 
 
 # -- functions and choices --------------------------------------------------------------------------------------

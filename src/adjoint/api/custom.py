@@ -19,7 +19,7 @@ from ..eager.origin import Given, Origin
 from ..eager.tape import Tape
 from .arguments import NUMBERS, check_callable, name_of, output_leaf
 from .control import checkpointed
-from .custom_call import Call
+from .custom_call import CustomCall
 from .rerun import Again
 
 Function = Callable[..., Any]
@@ -138,7 +138,7 @@ class custom_jvp(_Custom):  # noqa: N801 - used as a decorator
             ys = self.results(result[0], found)
             return ys, flatten_tangent(found["out"], result[1], "the tangent of the result")
 
-        call = Call(name_of(self.f), self.plain(fixed, structure, found, kwargs), push, None, None)
+        call = CustomCall(name_of(self.f), self.plain(fixed, structure, found, kwargs), push, None, None)
         results = call(leaves)
         return found["out"].unflatten(results)
 
@@ -187,7 +187,7 @@ class custom_vjp(_Custom):  # noqa: N801 - used as a decorator
             cotangents = bwd(*fixed, residuals.content, found["out"].unflatten(gs))
             return self.checked(cotangents, structure, residuals.static.value)
 
-        call = Call(name_of(self.f), self.plain(fixed, structure, found, kwargs), None, forward, pull)
+        call = CustomCall(name_of(self.f), self.plain(fixed, structure, found, kwargs), None, forward, pull)
         results = call(leaves)
         return found["out"].unflatten(results)
 
@@ -322,5 +322,5 @@ class _Checkpoint(_Custom):
             return _pull_again(functools.partial(again.second, run), values, gs, known)
 
         first = lambda values: again.first(run, values)
-        results = Call(name_of(self.f), first, None, forward, pull, follows=True)(leaves)
+        results = CustomCall(name_of(self.f), first, None, forward, pull, follows=True)(leaves)
         return found["out"].unflatten(results)

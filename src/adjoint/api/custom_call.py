@@ -43,7 +43,7 @@ def transpose(linear: Function, types: Sequence[Type], cotangents: Sequence[Valu
     return [zeros_of(t) if g is None else g for g, t in zip(pulled, types, strict=True)]
 
 
-class Call:
+class CustomCall:
     """One call of a custom function: the function and its rule on flat lists of leaves.
 
     f       leaves ↦ results
@@ -179,10 +179,10 @@ class Call:
             )
 
 
-class _Batched(Call):
+class _Batched(CustomCall):
     """A call on arrays with a batch axis in front where the flag is true: each function of it runs inside a batch of its own."""
 
-    def __init__(self, call: Call, size: int, flags: Sequence[bool]) -> None:
+    def __init__(self, call: CustomCall, size: int, flags: Sequence[bool]) -> None:
         self.call, self.size, self.flags = call, size, flags
         super().__init__(
             call.name,
@@ -243,12 +243,12 @@ class _Staged:
     The operands are the leaves at `places`; the others are constants of the graph.
     """
 
-    def __init__(self, call: Call, stage: Stage, leaves: Sequence[Value], places: Sequence[int]) -> None:
+    def __init__(self, call: CustomCall, stage: Stage, leaves: Sequence[Value], places: Sequence[int]) -> None:
         self.leaves, self.places = leaves, places
         with stage.inner(call.name) as inner:
             results = call.f(self._filled([inner.input_like(f"x{i}", leaves[i]) for i in places]))
             self.body = inner.graph(call.name, results)
-        self.call = Call(call.name, self._run, call.push, call.forward, call.pull)
+        self.call = CustomCall(call.name, self._run, call.push, call.forward, call.pull)
 
     def _run(self, leaves: Sequence[Value]) -> list[Value]:
         return self.body.run_flat([leaves[i] for i in self.places])

@@ -117,7 +117,7 @@ class Recording:
         groups = regroup(self.structures, [results.of(g, x) for g, x in zip(cotangents, self.inputs, strict=True)])
         return groups[0] if self.single else tuple(groups)
 
-    def staged(self) -> Staged:
+    def staged(self) -> PickledRecording:
         """The recording as a graph from cotangents to cotangents, which can be pickled; the residuals are its constants."""
         from .graph import graph  # heavy: every rewrite
 
@@ -128,10 +128,10 @@ class Recording:
 
         seeds = [np.zeros(shape_of(y), dtype_of(y))[()] for y in self.outputs]
         kept = ("single", "inputs", "structures", "structure", "outputs")
-        return Staged({key: getattr(self, key) for key in kept} | {"program": graph(pull)(*seeds)})
+        return PickledRecording({key: getattr(self, key) for key in kept} | {"program": graph(pull)(*seeds)})
 
 
-class Staged(Recording):
+class PickledRecording(Recording):
     """A recording that was pickled."""
 
     program: Any
@@ -143,7 +143,7 @@ class Staged(Recording):
         with np.errstate(all="ignore"):
             return list(self.program.run_flat(cotangents))
 
-    def staged(self) -> Staged:
+    def staged(self) -> PickledRecording:
         return self
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..api.arguments import NUMBERS
 from ..api.bodies import write
-from ..api.custom_call import Call
+from ..api.custom_call import CustomCall
 from ..api.forward import jvp
 from ..api.grad import vjp
 from ..api.transformed import Transformed
@@ -143,7 +143,7 @@ class Derivatives:
 
         name = getattr(self.jitted, "__name__", "f")
         run = lambda values: results_of(form.call(self.jitted, values))
-        results = Call(name, run, push, forward, pull)(leaves)
+        results = CustomCall(name, run, push, forward, pull)(leaves)
         return found[-1].unflatten(results)
 
     def with_residuals(

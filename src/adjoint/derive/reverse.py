@@ -88,42 +88,47 @@ def _elementwise_plan(op: Elementwise, wanted: list[int]) -> Plan:
         if partial.missing:
             raise no_partial(op, i)
     keep = tuple(map(int, np.any([p.needs for p in partials], axis=0)))
-    product = strong_mul_either if op.choice else strong_mul
+    step = _ElementwiseStep(op, wanted, partials)
+    traced = all(partial.lines or partial.result or partial.number is not None for partial in partials)
+    quick = _quick_pull(op, partials) if traced else step.pull
+    return Plan(tuple(wanted), keep, step.pull, quick, None, step.careful, step.masks if step.can_mask else None)
 
-    def pull(g: Any, saved: Any, types: Any, params: dict[str, Any]) -> Any:
-        either: Callable[[Any, Any], Any] = strong_mul_either if op.choice else strong_mul
-        if can_mask and not op.choice and has_zeros(factor(saved, 0)):
-            either = zero_power(saved[2]) if op is power else strong_mul_either
-        saved = trusted(saved, types)
+
+class _ElementwiseStep:
+    """The backward step of an elementwise op: cotangent times partial, for each differentiated argument."""
+
+    def __init__(self, op: Elementwise, wanted: list[int], partials: Sequence[Partial]) -> None:
+        self.op, self.wanted, self.partials = op, wanted, partials
+        self.product: Callable[[Any, Any], Any] = strong_mul_either if op.choice else strong_mul
+        #: Whether a partial may be a zero of a mask: that of a choice, of a product with a constant, of x**0.
+        self.can_mask = op.choice or (op is mul and len(wanted) == 1) or (op is power and wanted == [0])
+
+    def pull(self, g: Any, saved: Any, types: Any, params: dict[str, Any]) -> Any:
+        product = self.product
+        if self.can_mask and not self.op.choice and has_zeros(self.factor(saved, 0)):
+            product = zero_power(saved[2]) if self.op is power else strong_mul_either
+        return self.cotangents(g, [product] * len(types), saved, types, params)
+
+    def careful(self, g: Any, origin: Any, saved: Any, types: Any, params: dict[str, Any]) -> Any:
+        factors = [functools.partial(self.factor, saved, i) if self.can_mask else None for i in range(len(types))]
+        products = [functools.partial(masked_product, self.product, origin, factor) for factor in factors]
+        return self.cotangents(g, products, saved, types, params)
+
+    def cotangents(self, g: Any, products: Sequence[Any], saved: Any, types: Any, params: dict[str, Any]) -> Any:
+        values = doubted(self.op, saved, self.wanted, lambda k: is_computed(types[self.wanted.index(k)]))
         return [
-            None if partial.number == 0 else fit(times(g, partial, saved, params, either), t)
-            for partial, t in zip(partials, types, strict=True)
+            None if partial.number == 0 else fit(times(g, partial, values, params, product), t)
+            for partial, product, t in zip(self.partials, products, types, strict=True)
         ]
 
-    def careful(g: Any, origin: Any, saved: Any, types: Any, params: dict[str, Any]) -> Any:
-        results, read = [], trusted(saved, types)
-        for i, (partial, t) in enumerate(zip(partials, types, strict=True)):
-            masked = functools.partial(masked_product, product, origin, functools.partial(factor, saved, i) if can_mask else None)
-            results.append(None if partial.number == 0 else fit(times(g, partial, read, params, masked), t))
-        return results
+    def masks(self, saved: Any, i: int) -> Any:
+        return equal(self.factor(saved, i), 0)
 
-    def trusted(saved: Any, parents: Any) -> Any:
-        return doubted(op, saved, wanted, lambda k: is_computed(parents[wanted.index(k)]))
-
-    def factor(saved: Any, i: int) -> Any:
+    def factor(self, saved: Any, i: int) -> Any:
         """What is zero where the partial is a zero of a mask."""
-        if op.choice:
-            return partials[i].function(*saved)
-        return saved[2 - wanted[0]] if op is mul else saved[2]  # a constant factor; the exponent of x**0
-
-    def masks(saved: Any, i: int) -> Any:
-        return equal(factor(saved, i), 0)
-
-    can_mask = op.choice or (op is mul and len(wanted) == 1) or (op is power and wanted == [0])
-    traced = all(partial.lines or partial.result or partial.number is not None for partial in partials)
-    return Plan(
-        tuple(wanted), keep, pull, _quick_pull(op, partials) if traced else pull, None, careful, masks if can_mask else None
-    )
+        if self.op.choice:
+            return self.partials[i].function(*saved)
+        return saved[2 - self.wanted[0]] if self.op is mul else saved[2]  # a constant factor; the exponent of x**0
 
 
 def _quick_pull(op: Elementwise, partials: Sequence[Partial]) -> Pull:

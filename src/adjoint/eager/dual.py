@@ -32,9 +32,9 @@ from ..ops.elementwise import (
     strong_mul_either_op,
     strong_mul_op,
 )
+from .live_tangents import either, reached
 from .origin import zeros_of_mask
 from .overflow import is_silent, is_silent_loop
-from .reach import either, reached
 from .repeated import RetreatError, rates
 from .rules import push_masked
 

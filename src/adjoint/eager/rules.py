@@ -18,8 +18,8 @@ from ..core.types import Shape, Value, shape_of
 from ..derive import for_finite_numbers, is_declared, push, watched
 from ..ops.broadcast import where
 from ..ops.elementwise import PRODUCTS, ieee_mul, logical_and, not_equal, strong_mul_either_op, strong_mul_op
+from .live_tangents import anywhere, either, reached
 from .origin import Origin, Several
-from .reach import anywhere, either, reached
 
 
 class Masked(Trace):

@@ -22,9 +22,9 @@ import numpy as _numpy
 
 from . import create as _create
 from . import elementwise as _elementwise
+from . import fallback as _fallback
 from . import product as _product
 from . import protocols as _protocols
-from . import reaching as _reaching
 from . import reduce as _reduce
 from .create import array as array
 from .create import asarray as asarray
@@ -42,8 +42,8 @@ zeros_like = _create.trackable(_numpy.zeros_like)
 ones_like = _create.trackable(_numpy.ones_like)
 empty_like = _create.trackable(_numpy.empty_like, _numpy.zeros_like)
 
-#: Other functions that the protocols cannot intercept; in `reach.py`, loaded on first use.
-_REACHED = frozenset(
+#: Other functions that the protocols cannot intercept; in `undispatched.py`, loaded on first use.
+_UNDISPATCHED = frozenset(
     [
         *("asanyarray", "asarray_chkfinite", "ascontiguousarray", "asfortranarray", "fill_diagonal", "fromfunction"),
         *(
@@ -81,12 +81,12 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"{__name__}.{name}")
     if name == "special":  # a future extension of the standard, which SciPy already looks for
         return importlib.import_module("adjoint.scipy.special")
-    if name in _REACHED:
-        value = getattr(importlib.import_module(f"{__name__}.reach"), name)
+    if name in _UNDISPATCHED:
+        value = getattr(importlib.import_module(f"{__name__}.undispatched"), name)
     elif name in _STANDARD:
         value = getattr(importlib.import_module(f"{__name__}.standard"), name)
     else:
-        value = _reaching.reach(getattr(_numpy, name))
+        value = _fallback.wrapped(getattr(_numpy, name))
     if name in _COPYING:
         value = _create.copying(value)
     globals()[name] = value  # later lookups skip __getattr__

@@ -15,7 +15,8 @@ from ..eager.batch import Batch
 from ..ops import elementwise as ops
 from ..staging.guard import Guarded
 from ..staging.stage import Stage
-from .caller import ADOPT, Imported, advice, call_of, imported, is_printed, is_shown, making_arrays, may_index_array, package_at
+from .advice import ADOPT, Imported, advice, imported, making_arrays, package_at
+from .caller import call_of, is_printed, is_shown, may_index_array
 from .concrete import note_rounding, primal
 from .table import FUNCTIONS
 from .text import Description, Text

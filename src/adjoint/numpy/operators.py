@@ -35,6 +35,8 @@ _NUMBERS = (Traced, np.generic, float, int, complex)
 _SEQUENCES = frozenset({list, tuple})
 _EXACT = (Fraction, Decimal)  # compared as they are, not rounded to floats
 _LARGEST = 1 << 1023  # from here on, a Fraction may not be a float
+_ROUNDS_FRACTIONS = frozenset({"add", "sub", "mul", "truediv", "floordiv", "mod", "divmod"})
+_COMPARES = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 
 
 def _operand(x: Any) -> Any:
@@ -64,44 +66,60 @@ def _goes_first(x: Any) -> bool:
 def operator_for(name: str, op: Callable[..., Any]) -> Callable[..., Any]:
     """An operator on operands of which at least one is traced."""
     run = functools.partial(bind, op) if isinstance(op, Op) else op
-    converts = name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "divmod")
+    reflected = f"__r{name}__"
     may_raise = name in ("truediv", "pow")
     repeats = name == "mul"
     tests_nan = name == "ne"
-    reflected = f"__r{name}__"
-    compares = name in ("eq", "ne", "lt", "le", "gt", "ge")
 
     def unary(a: Traced) -> Any:
         return a.by.operate(name, run, (a,)) if isinstance(a.by, Stage) and a.by.light else run(a)
 
-    def general(a: Any, b: Any) -> Any:
+    def binary(a: Any, b: Any) -> Any:
         if type(b) is Selected and not b.is_materialized and type(a) is not Selected and name in REFLECTED:
             return getattr(b, reflected)(a)  # after a view, which Python asks first
         if tests_nan and a is b:
             _refuse_exact(a)
-        if type(b) is Fraction and converts and class_of(a) in (float, complex):
-            b = class_of(a)(b)  # Fraction.__radd__ would do so with both
-        if compares and isinstance(b, _EXACT) and -_LARGEST < b < _LARGEST and float(b) == b:
-            b = float(b)
-        if repeats and (type(a) in _SEQUENCES or type(b) in _SEQUENCES) and is_whole(b if type(a) in _SEQUENCES else a):
+        if repeats and _repeats_sequence(a, b):
             return NotImplemented  # Python repeats the sequence, and asks for the number
-        left, right = a, b
-        a, b = _operand(a), _operand(b)
-        if a is NotImplemented or b is NotImplemented:
-            if name in ("eq", "ne") and (isinstance(right, _EXACT) or (is_array(left) and _equals_nothing(right))):
-                return np.full(shape_of(left), name == "ne")[()]
-            return operate(name, left, right) if labelled(left) or labelled(right) else NotImplemented
-        by = a.by if isinstance(a, Traced) else b.by
-        if isinstance(b, Traced) and isinstance(b.by, Stage) and b.by.level > by.level:
-            by = b.by  # a body inside the program of a
+        if not isinstance(b, Traced) and isinstance(b, _EXACT):
+            b = _rounded(name, a, b)
+        left, right = _operand(a), _operand(b)
+        if left is NotImplemented or right is NotImplemented:
+            return _of_other_object(name, a, b)
+        by = left.by if isinstance(left, Traced) else right.by
+        if isinstance(right, Traced) and isinstance(right.by, Stage) and right.by.level > by.level:
+            by = right.by  # a body inside the program of the left operand
         if isinstance(by, Stage):
-            return by.operate(name, run, (a, b)) if by.light else run(a, b)
-        y = run(a, b)
+            return by.operate(name, run, (left, right)) if by.light else run(left, right)
+        y = run(left, right)
         if may_raise:
-            _raise_as_python(name, y, a, b)
+            _raise_as_python(name, y, left, right)
         return y
 
-    return unary if name in _UNARY else general
+    return unary if name in _UNARY else binary
+
+
+def _repeats_sequence(a: Any, b: Any) -> bool:
+    """Whether a product is a list or a tuple times a whole number."""
+    if type(a) in _SEQUENCES:
+        return is_whole(b)
+    return type(b) in _SEQUENCES and is_whole(a)
+
+
+def _rounded(name: str, a: Any, b: Any) -> Any:
+    """A Fraction or a Decimal as the number that Python computes with, where it is one."""
+    if type(b) is Fraction and name in _ROUNDS_FRACTIONS and class_of(a) in (float, complex):
+        return class_of(a)(b)  # Fraction.__radd__ would do so with both
+    if name in _COMPARES and -_LARGEST < b < _LARGEST and float(b) == b:
+        return float(b)
+    return b
+
+
+def _of_other_object(name: str, a: Any, b: Any) -> Any:
+    """An operator with an object that is no array: compared, or left to a labelled array, or to Python."""
+    if name in ("eq", "ne") and (isinstance(b, _EXACT) or (is_array(a) and _equals_nothing(b))):
+        return np.full(shape_of(a), name == "ne")[()]
+    return operate(name, a, b) if labelled(a) or labelled(b) else NotImplemented
 
 
 def _refuse_exact(x: Traced) -> None:

@@ -19,7 +19,7 @@ from ..eager.record import quicken, recorder
 from ..ops import broadcast as shapes
 from ..staging.python import PYTHON_NUMBERS, strengthened
 from . import labels
-from .caller import advice
+from .advice import advice
 from .concrete import primals
 from .conversion import CONVERSIONS
 from .create import same_or_copy

@@ -23,7 +23,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 #: Modules of this package that are loaded when a function is not found in the others.
 LATE = (
     *("arrange", "calculus", "counting", "fft", "linalg", "missing", "mutate", "padding", "polynomials", "query", "selection"),
-    *("reach", "scimath", "statistics", "windows"),
+    *("scimath", "statistics", "undispatched", "windows"),
 )
 
 

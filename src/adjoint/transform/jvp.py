@@ -14,7 +14,7 @@ import numpy as np
 from ..core.bind import Traced
 from ..core.types import Type, Value
 from ..eager.dual import Dual
-from ..eager.reach import full
+from ..eager.live_tangents import full
 from ..ir.graph import Graph
 from ..ops.broadcast import zeros_of
 from .build import Flags, Named, build, named, once, parts, places, reach, spread

@@ -24,7 +24,7 @@ import numpy as np
 
 from ... import stop_gradient
 from ...api.arguments import name_of, output_leaf
-from ...api.custom_call import Call
+from ...api.custom_call import CustomCall
 from ...core.bind import FRESH, Traced, unwrap_fresh
 from ...core.errors import UnsupportedError
 from ...core.tree import Structure, flatten, flatten_like, map_leaves
@@ -132,7 +132,7 @@ class _Application:
                 raise _no_rule(primitive, "the VJP", same)
         push = self.push if primitive.jvp is not None else None
         forward, pull = (self.forward, self.pull) if primitive.vjp is not None or push is None else (None, None)
-        results = Call(name_of(primitive.fun), self.stage if staged else self.run, push, forward, pull)(self.leaves)
+        results = CustomCall(name_of(primitive.fun), self.stage if staged else self.run, push, forward, pull)(self.leaves)
         assert self.result is not None
         return self.result.unflatten(results)
 

@@ -91,15 +91,26 @@ def _contracted(low: Lowering, factors: Sequence[Factor], output: str, sizes: di
     summed = "".join(c for c in sizes if c not in output and any(c in f.letters for f in factors))
     if not summed and len(factors) == 1 and factors[0].view.dtype == dtype:
         return Factor(output, _arranged(factors[0], output, sizes))
-    if Switch.EINSUM_PRODUCTS.on and len(factors) == 2 and all(f.view.dtype == dtype for f in factors) and dtype in FLOATS:
+    if _is_matrix_product(factors, output, summed, sizes, dtype):
         left, right = factors
-        both = [c for c in summed if c in left.letters and c in right.letters]
-        alone = [
-            size_of([sizes[c] for c in f.letters if c in output and c not in g.letters]) for f, g in (factors, factors[::-1])
-        ]
-        work = alone[0] * alone[1] * size_of([sizes[c] for c in both])
-        if len(both) == len(summed) and work > _SMALL and max(alone) > 1:
-            return Factor(output, _product(low, left, right, output, summed, sizes))
+        return Factor(output, _product(low, left, right, output, summed, sizes))
+    return Factor(output, _summed_products(low, factors, output, summed, sizes, dtype))
+
+
+def _is_matrix_product(factors: Sequence[Factor], output: str, summed: str, sizes: dict[str, int], dtype: Dtype) -> bool:
+    """Whether two factors share all summed letters, and are large enough for a matrix product."""
+    if not Switch.EINSUM_PRODUCTS.on or len(factors) != 2 or dtype not in FLOATS or any(f.view.dtype != dtype for f in factors):
+        return False
+    left, right = (set(f.letters) for f in factors)
+    rows, columns = (size_of([sizes[c] for c in output if c in letters]) for letters in (left - right, right - left))
+    work = rows * columns * size_of([sizes[c] for c in summed])
+    return left & right >= set(summed) and work > _SMALL and max(rows, columns) > 1
+
+
+def _summed_products(
+    low: Lowering, factors: Sequence[Factor], output: str, summed: str, sizes: dict[str, int], dtype: Dtype
+) -> View:
+    """One kernel over the letters of the output and those that are summed."""
     domain = output + summed
     views = [_arranged(f, domain, sizes) for f in factors]
     shape = tuple(sizes[c] for c in domain)
@@ -115,7 +126,7 @@ def _contracted(low: Lowering, factors: Sequence[Factor], output: str, sizes: di
         low.ready[out.buffer] = position
     else:
         low.write(position, line, out)
-    return Factor(output, out)
+    return out
 
 
 def _product(low: Lowering, left: Factor, right: Factor, output: str, summed: str, sizes: dict[str, int]) -> View:

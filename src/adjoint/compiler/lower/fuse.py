@@ -38,7 +38,7 @@ from . import (
     views,
 )
 from .in_place import write_in_place
-from .kernel import Buffer, View, size_of
+from .kernel import Buffer, Dtype, View, size_of
 from .lowered import Line, LoweredValue, Rules
 from .memory import plan
 from .parallel import group_parallel
@@ -47,6 +47,8 @@ from .scalar import EVERY, MOVABLE, Writer
 from .schedule import schedule, written_arithmetic
 from .step import Foreign, Lowered
 from .workspace import FEW, FUNCTION, Workspace
+
+_CASTS = (cast, truncate)
 
 
 def lower(graph: Graph, weak: Collection[int] = (), guarded: bool = False) -> Lowered:
@@ -159,35 +161,41 @@ class Lowering(Workspace):
 
     def elementwise(self, equation: Equation) -> bool:
         (result,) = equation.types
-        dtypes = [self.promoting(o) for o in equation.inputs]
-        self.stay_weak(equation, dtypes)
-        numbers = [o for o in equation.inputs if isinstance(o, int) and o in self.weak]
-        widest = np.dtype(np.uint64) if any(d == np.uint64 for d in dtypes if isinstance(d, np.dtype)) else result.dtype
-        if widest.kind in "iu" and widest != np.int64 and any(self.types[o].dtype.kind == "i" for o in numbers):
-            return False  # a Python int that may not fit: NumPy refuses it, or compares it exactly
-        if equation.op in scalar.DIVISIONS and not any(isinstance(o, np.dtype) for o in dtypes) and not dtypes[1]:
-            return False  # Python numbers, of which the second may be zero: Python raises
-        if equation.op in (cast, truncate):
-            wanted = [result.dtype]
-            if result.dtype not in self.movable or self.type_of(equation.inputs[0]).dtype not in self.movable:
-                return False
-        else:
-            found = scalar.working_dtypes(equation.op, dtypes, result.dtype, self.dtypes)
-            if found is None:
-                return False
-            wanted = found
+        wanted = self.working_dtypes(equation, result.dtype)
+        if wanted is None:
+            return False
         domain = result.shape
         operands = [self.diagonals(o) or self.operand(o, domain) for o in equation.inputs]
         apart = self.functions_apart and _is_function(equation) and size_of(domain) > FEW
         position = self.place_alone(domain, operands) if apart else self.place(domain, operands)
         lines = [self.read(position, o) for o in operands]
         writer = Writer(self.kernel(position))
-        if equation.op in (cast, truncate):
-            line = scalar.as_bool(writer, lines[0]) if result.dtype == scalar.BOOL else writer.cast(lines[0], result.dtype)
-        else:
+        if equation.op not in _CASTS:
             line = scalar.write(equation.op, writer, lines, wanted)
+        elif result.dtype == scalar.BOOL:
+            line = scalar.as_bool(writer, lines[0])
+        else:
+            line = lines[0]
         value = Line(position, writer.cast(line, result.dtype))
         return self.hold(equation, self.store(value) if apart else value)
+
+    def working_dtypes(self, equation: Equation, result: Dtype) -> Sequence[Dtype] | None:
+        """The dtypes in which an elementwise op computes; None if it has no native form that gives what NumPy does."""
+        dtypes = [self.promoting(o) for o in equation.inputs]
+        self.stay_weak(equation, dtypes)
+        if self.may_overflow_python_int(equation, dtypes, result):
+            return None  # NumPy refuses such an int, or compares it exactly
+        if equation.op in _CASTS:
+            return [result] if {result, self.type_of(equation.inputs[0]).dtype} <= self.movable else None
+        if equation.op in scalar.DIVISIONS and not any(isinstance(o, np.dtype) for o in dtypes) and not dtypes[1]:
+            return None  # Python numbers, of which the second may be zero: Python raises
+        return scalar.working_dtypes(equation.op, dtypes, result, self.dtypes)
+
+    def may_overflow_python_int(self, equation: Equation, dtypes: Sequence[Any], result: Dtype) -> bool:
+        """Whether a Python int, known at run time only, meets an integer dtype that it may not fit."""
+        widest = np.dtype(np.uint64) if any(d == np.uint64 for d in dtypes if isinstance(d, np.dtype)) else result
+        numbers = [o for o in equation.inputs if isinstance(o, int) and o in self.weak]
+        return widest.kind in "iu" and widest != np.int64 and any(self.types[o].dtype.kind == "i" for o in numbers)
 
     def promoting(self, operand: Operand) -> Any:
         """An operand for promotion: a dtype, or a Python number, which is weak."""

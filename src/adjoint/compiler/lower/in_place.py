@@ -72,26 +72,24 @@ def _copied(kernel: Kernel, store: Store) -> Buffer | None:
 def _is_dead(lowered: Lowered, copying: Kernel, store: Store, old: Buffer) -> bool:
     """Whether nothing reads the old buffer when its copy is changed, and nothing changes it behind the copy."""
     new, position = store.view.buffer, lowered.steps.index(copying)
-    written = list(copying.writes())
-    if sum(view.buffer is new for view in written) != 1 or any(view.buffer in (old, new) for view in _asked(lowered)):
+    if sum(view.buffer is new for view in copying.writes()) != 1 or any(view.buffer in (old, new) for view in _asked(lowered)):
         return False
     if copying.chunks > 1 and copying.reductions:  # which may have partial results for each piece
         return False
     reads = [{view.buffer for view in step.reads()} for step in lowered.steps]
     writes = [{view.buffer for view in step.writes()} for step in lowered.steps]
-    for n, step in enumerate(lowered.steps):
-        used = reads[n] | writes[n]
-        if not used.isdisjoint((old, new)) and isinstance(step, (RowTiles, PointTiles, ParallelGroup)):
-            return False
-        if (n < position and new in used) or (n >= position and old in writes[n]):
-            return False
-    changes = [n for n, buffers in enumerate(writes) if n != position and new in buffers]
-    last = max(n for n, buffers in enumerate(reads) if old in buffers)
-    if not changes or last < changes[0]:
+    users = [n for n, (read, written) in enumerate(zip(reads, writes, strict=True)) if {old, new} & (read | written)]
+    if any(isinstance(lowered.steps[n], (RowTiles, PointTiles, ParallelGroup)) for n in users):
+        return False
+    if any(new in reads[n] | writes[n] for n in users if n < position) or any(old in writes[n] for n in users if n >= position):
+        return False
+    first_change = next((n for n in users if n != position and new in writes[n]), None)
+    last_read = max(n for n in users if old in reads[n])
+    if first_change is None or last_read < first_change:
         return True
-    step = lowered.steps[changes[0]]
+    step = lowered.steps[first_change]
     # At a single point all reads come before the write.
-    return last == changes[0] and isinstance(step, Kernel) and size_of(step.domain) == 1
+    return last_read == first_change and isinstance(step, Kernel) and size_of(step.domain) == 1
 
 
 def _asked(lowered: Lowered) -> list[View]:

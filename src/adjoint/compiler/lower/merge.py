@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from .kernel import Buffer, Kernel, Store, View
+from .kernel import Buffer, Kernel, Scalar, Store, View
 from .schedule import arrange, cost
 from .step import Lowered, Step
 from .unroll import unrolled
@@ -59,28 +59,44 @@ def _users(lowered: Lowered, steps: list[Step]) -> Counter[Buffer]:
 
 def can_join(first: Kernel, second: Kernel, limited: bool = True) -> bool:
     """Whether the second kernel can run at the points of the first; if `limited`, only if the result is not too large."""
-    if first.domain != second.domain or 0 in first.domain or first.scatters or second.scatters:
-        return False
-    if limited and (len(first.code) + len(second.code) > LARGEST or _functions(first) + _functions(second) > _MOST_FUNCTIONS):
-        return False
+    return (
+        first.domain == second.domain
+        and 0 not in first.domain
+        and not (first.scatters or second.scatters)
+        and not (limited and _is_too_large(first, second))
+        and _reduces_in_one_order(first, second)
+        and not _writes_what_is_used(first, second)
+        and _reads_at_the_same_points(first, second)
+    )
+
+
+def _is_too_large(first: Kernel, second: Kernel) -> bool:
+    return len(first.code) + len(second.code) > LARGEST or _functions(first) + _functions(second) > _MOST_FUNCTIONS
+
+
+def _reduces_in_one_order(first: Kernel, second: Kernel) -> bool:
+    """Whether the axes of the reductions are nested; values would be recomputed otherwise (see `schedule`)."""
     axes = [frozenset(a for a in r.axes if r.view.shape[a] > 1) for r in (*first.reductions, *second.reductions)]
-    if any(not (a <= b or b <= a) for a in axes for b in axes):
-        return False  # it would be recomputed: see `schedule`
-    stored = {store.view for store in first.stores}
-    touched = {view.buffer for view in (*first.reads(), *first.writes())}
-    if any(view.buffer in touched for view in second.writes()):
-        return False
+    return all(a <= b or b <= a for a in axes for b in axes)
+
+
+def _writes_what_is_used(first: Kernel, second: Kernel) -> bool:
+    used = {view.buffer for view in (*first.reads(), *first.writes())}
+    return any(view.buffer in used for view in second.writes())
+
+
+def _reads_at_the_same_points(first: Kernel, second: Kernel) -> bool:
+    """Whether the second kernel reads what the first has written only by loading the elements that were stored."""
     written = {view.buffer for view in first.writes()}
-    plain = {line.data for line in second.code if line.kind == "load"}
-    if any(view.buffer in written and not (view in plain and view in stored) for view in second.reads()):
-        return False
-    others = [view for line in second.code if line.kind in ("window", "gather") for view in _inside(line)]
-    return not any(view.buffer in written for view in others)
+    loads = [line.data for line in second.code if line.kind == "load"]
+    others = [view for line in second.code if line.kind in ("window", "gather") for view in _views_of(line)]
+    stored = {store.view for store in first.stores}
+    return all(view in stored for view in loads if view.buffer in written) and not any(view.buffer in written for view in others)
 
 
-def _inside(line: object) -> list[View]:
+def _views_of(line: Scalar) -> list[View]:
     kernel = Kernel(())
-    kernel.code = [line]  # type: ignore[list-item]
+    kernel.code = [line]
     return list(kernel.reads())
 
 

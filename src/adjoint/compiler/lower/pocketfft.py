@@ -22,7 +22,7 @@ import numpy as np
 PREFIX = "adjoint_fft."
 
 
-class Loop(NamedTuple):
+class CFunction(NamedTuple):
     """The addresses of a C function, and of what it gets as its last argument, or 0."""
 
     function: int
@@ -47,7 +47,7 @@ class _Ufunc(ctypes.Structure):
 
 
 @functools.cache
-def loop(routine: str, char: str) -> Loop | None:
+def loop(routine: str, char: str) -> CFunction | None:
     """The function for operands of a dtype, by its letter; None if this NumPy has none, or is built in another way."""
     try:
         module = importlib.import_module("numpy.fft._pocketfft_umath")
@@ -62,7 +62,7 @@ def loop(routine: str, char: str) -> Loop | None:
     for i in range(head.ntypes):
         if head.types[i * head.nargs][0] == np.dtype(char).num:
             function = head.functions[i]
-            return None if function is None else Loop(function, (head.data[i] if head.data else None) or 0)
+            return None if function is None else CFunction(function, (head.data[i] if head.data else None) or 0)
     return None
 
 

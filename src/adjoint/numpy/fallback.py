@@ -1,4 +1,4 @@
-"""NumPy's functions and ufuncs in `adjoint.numpy`: they also find traced values that NumPy's protocols do not check.
+"""NumPy's functions and ufuncs in `adjoint.numpy`: NumPy first, our function where NumPy refuses traced values.
 
 `np.sum([x, y])`, `np.sin([x, y])` and `np.maximum.reduce([x, y])` pass NumPy a list, which it converts to an array. When that
 raises, our function takes the call.
@@ -25,7 +25,7 @@ _REFUSALS = (ConversionError, UnsupportedError)
 
 
 @functools.cache  # so that np.concat is np.concatenate
-def reaching(function: Callable[..., Any]) -> Callable[..., Any]:
+def with_fallback(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function with NumPy's protocol."""
 
     @in_place_of(function)
@@ -71,12 +71,12 @@ def refusing(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def reach(value: Any) -> Any:
+def wrapped(value: Any) -> Any:
     """A member of NumPy, wrapped for `adjoint.numpy`."""
     if isinstance(value, np.ufunc):
         return Ufunc(value)
     if hasattr(value, "_implementation"):
-        return reaching(value)
+        return with_fallback(value)
     return refusing(value) if isinstance(value, (types.FunctionType, types.BuiltinFunctionType)) else value
 
 
