@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import adjoint as ad
-from adjoint.compiler.arguments import DEFAULT, Arguments, both_ways, own
+from adjoint.compiler.arguments import DEFAULT, Arguments, both_ways, own, own_together
 from adjoint.core.errors import ArgumentError
 
 
@@ -77,3 +77,137 @@ def test_no_static_arguments_and_too_many():
     assert ad.jit(lambda a, n: a * n, static_argnums=np.int64(1))(2.0, 3) == 6.0
     with pytest.raises(ArgumentError, match="there are 2 arguments"):
         ad.jit(lambda a, b: a, static_argnums=-3)
+
+
+def test_copies_share_memory_as_the_arrays_do():
+    a, other = np.arange(10.0), np.ones(3)
+    locked = a[4:6]
+    locked.flags.writeable = False
+    given = [a[::3], other, a[1:4], other, a.view(np.int64)[5:], locked, 2.0, np.empty(0), np.array([None, "a"])]
+    copies = own_together(given)
+    for x, y in zip(given[:6], copies, strict=False):
+        np.testing.assert_array_equal(x, y)
+        assert (x.dtype, x.strides, x.flags.writeable, x.flags.aligned) == (
+            y.dtype,
+            y.strides,
+            y.flags.writeable,
+            y.flags.aligned,
+        )
+        assert not np.shares_memory(x, y)
+    for i in range(6):
+        for j in range(6):
+            assert np.shares_memory(copies[i], copies[j]) == np.shares_memory(given[i], given[j])
+    assert copies[1] is copies[3]
+
+
+#: Two arrays of four elements that share memory.
+SHARED = {
+    "one object": lambda a: (a, a),
+    "the same elements": lambda a: (a[:4], a[:4].view()),
+    "some elements": lambda a: (a[1:5], a[:4]),
+    "reversed": lambda a: (a[:4], a[3::-1]),
+    "every second": lambda a: (a[:7:2], a[1:5]),
+    "read-only": lambda a: (a[:4], np.broadcast_to(a[1:2], 4)),
+}
+
+
+def write(x, y):
+    x[0] = 5.0
+    return np.sum(y) + x[0]
+
+
+def update(x, y):
+    x += 1.0
+    return x * y
+
+
+def write_second(x, y):
+    y[1:] *= x[0]
+    return x - y
+
+
+def write_view(x, y):
+    last = x[2:]
+    last[...] = y[0]
+    return {"x": x, "y": y * 2.0}
+
+
+def write_both(x, y):
+    x[1], y[2] = y[0], x[3]
+    return x + y
+
+
+def count_and_write(x, y):
+    next(COUNTER)
+    x[0] = 5.0
+    return y * 2.0
+
+
+def write_or_compare(x, y):
+    if x is y:
+        return x * 3.0
+    x[0] = 5.0
+    return y * 2.0
+
+
+COUNTER = iter(range(10**9))
+WRITES = (write, update, write_second, write_view, write_both, count_and_write, write_or_compare)
+
+
+@pytest.mark.filterwarnings("ignore::adjoint.compiler.jit.CompileWarning")
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("f", WRITES)
+def test_writes_to_arguments_that_share_memory(f, nested):
+    """A write to one is seen in the other, as in NumPy, whichever call comes first. After a call nothing has changed."""
+    apart = lambda a: (a[:4].copy(), a[4:8].copy())
+    for order in ([apart, *SHARED.values(), apart], [*SHARED.values(), apart, *SHARED.values()]):
+        compiled = ad.jit((lambda pair: f(*pair)) if nested else f)
+        for _ in range(2):
+            for make in order:
+                a = np.arange(1.0, 9.0)
+                if make is SHARED["one object"]:
+                    a = a[:4].copy()
+                try:
+                    expected = f(*make(a.copy()))
+                except ValueError:  # a read-only array
+                    continue
+                before, given = a.copy(), make(a)
+                found = compiled(given) if nested else compiled(*given)
+                np.testing.assert_equal(found, expected)
+                np.testing.assert_array_equal(a, before)
+
+
+def test_calls_without_shared_memory_stay_native():
+    compiled = ad.jit(write)
+    x, y = np.ones(4), np.ones(4)
+    compiled(x, y)
+    compiled._find = None  # the way through Python
+    compiled._calls.search = None
+    assert compiled(x, y) == 9.0
+
+
+TABLE = np.ones(4)
+
+
+def test_a_write_to_an_argument_that_is_read_outside():
+    compiled = ad.jit(lambda x: update(x, TABLE))
+    np.testing.assert_array_equal(compiled(np.ones(4)), np.full(4, 2.0))
+    for x in (TABLE, TABLE[:], TABLE[::-1]):
+        with pytest.raises(ArgumentError, match=r"shares memory with TABLE.*pass a copy"):
+            compiled(x)
+    np.testing.assert_array_equal(compiled(TABLE.copy()), np.full(4, 2.0))
+
+
+def test_arguments_given_away_that_share_memory():
+    compiled = ad.jit(lambda x, y: (x + 1.0) * np.sum(y), donate_argnums=0)
+    for _ in range(2):
+        np.testing.assert_array_equal(compiled(np.ones(4), np.ones(4)), np.full(4, 8.0))
+        a = np.ones(4)
+        np.testing.assert_array_equal(compiled(a, a), np.full(4, 8.0))
+
+
+def test_whether_arrays_share_memory():
+    compiled = ad.jit(lambda x, y: x * 2.0 if np.shares_memory(x, y) else x * 3.0)
+    a = np.ones(4)
+    for x, y in ((a[:2], a[2:]), (a[:2], a[1:3]), (a, a), (a, a.copy()), (a[:2], a[1:3])):
+        np.testing.assert_array_equal(compiled(x, y), compiled.f(x, y))

@@ -130,6 +130,35 @@ def test_identity_however_it_is_written(name):
             np.testing.assert_array_equal(compiled(*pair), f(*pair))
 
 
+OUTSIDE = np.ones(2)
+LOCKED = np.ones(2)
+LOCKED.flags.writeable = False
+
+
+def _outside():
+    """Functions that compare their argument with an array outside, which is returned with each."""
+    held, cell = Holder(), np.ones(2)
+    held.x, held.items = np.ones(2), [np.zeros(2), np.ones(2)]
+    yield OUTSIDE, lambda x: x * 2 if x is OUTSIDE else x * 3
+    yield OUTSIDE, lambda x: x * 2 if OUTSIDE is not x else x * 3
+    yield OUTSIDE, lambda x: x * 2 + OUTSIDE if x is OUTSIDE else x * 3 - OUTSIDE
+    yield LOCKED, lambda x: x * 2 if x is LOCKED else x * 3
+    yield cell, lambda x: x * 2 if x is cell else x * 3
+    yield held.x, lambda x: x * 2 if x is held.x else x * 3
+    yield held.items[1], lambda x: x * 2 if any(x is v for v in held.items) else x * 3
+    yield held.items[1], lambda x: sum(v * (3.0 if v is x else 2.0) for v in held.items)
+
+
+@pytest.mark.parametrize("number", range(len(list(_outside()))))
+def test_identity_with_an_outside_array(number):
+    array, f = list(_outside())[number]
+    for first, second in ((array, array.copy()), (array.copy(), array)):
+        compiled = ad.jit(f)
+        for x in (first, second, first, second):
+            np.testing.assert_array_equal(compiled(x), f(x))
+        assert not compiled.eager
+
+
 @pytest.mark.parametrize("f", [lambda x, y=None: x if y is None else y, lambda x, y=1.0: x * (y is not None)])
 def test_identity_with_a_constant_does_not_count(f):
     assert not compares_identity(f)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.lib.array_utils import byte_bounds
 
 from ..api.arguments import input_names, name_of
 from ..core.bind import Traced, unwrap_fresh
@@ -18,11 +20,12 @@ from ..device import gpu
 from ..device.arrays import gpu_of
 from ..numpy.layout import own_copy
 from ..staging.lazy import Elsewhere
-from ..staging.type_queries import compares_identity, line_of_bool, same_objects
+from ..staging.type_queries import asks_for_sharing, compares_identity, line_of_bool, same_objects
 from .specialization import SAME_OBJECTS, Signature, Target, as_leaf, in_rows
 
 Function = Callable[..., Any]
 LARGEST_SENT = 1 << 20  # bytes: host arrays up to this size are copied to the GPU at each call
+_ALIGNMENT = 64  # bytes: copies are aligned as the originals are
 WEAK = (bool, int, float, complex)
 HOST = (np.ndarray, np.generic, *WEAK)
 
@@ -51,21 +54,31 @@ class Arguments:
         return compares_identity(self.f)
 
     @cached
+    def asks_for_sharing(self) -> bool:
+        return asks_for_sharing(self.f)
+
+    @cached
     def line_of_bool(self) -> str | None:
         return line_of_bool(self.f)
+
+    def given(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Any], Structure]:
+        """The leaves of the arguments that are not static, and their structure."""
+        free = tuple(a for i, a in enumerate(args) if i not in self.static_argnums)
+        return flatten((free, {k: v for k, v in kwargs.items() if k not in self.static_argnames}))
 
     def open(self, args: tuple[Any, ...], kwargs: dict[str, Any], by_order: bool) -> tuple[list[Any], Signature | None]:
         """The arrays among the arguments, contiguous, and their signature.
 
-        There is none inside another transform, which sees the function itself, and none for subclasses of arrays.
+        There is none inside another transform, which sees the function itself, none for subclasses of arrays, and none for arrays
+        that share memory if the function asks whether they do.
         """
         static: list[tuple[Any, Any]] = [(i, told_apart(args[i])) for i in self.static_argnums if i < len(args)]
         static += [(name, told_apart(kwargs[name])) for name in self.static_argnames if name in kwargs]
-        free = tuple(a for i, a in enumerate(args) if i not in self.static_argnums)
-        named = {k: v for k, v in kwargs.items() if k not in self.static_argnames}
-        given, structure = flatten((free, named))
+        given, structure = self.given(args, kwargs)
         if self.compares_identity:
             static.append((SAME_OBJECTS, same_objects(given)))
+            if self.asks_for_sharing and len(_blocks(given)) < len({id(x) for x in given if _is_plain(x)}):
+                return given, None
         leaves: list[Any] = []
         weak: list[Any] = []
         gpus: dict[int, int] = {}  # of the arrays that are on one
@@ -180,6 +193,50 @@ def told_apart(value: Any) -> Any:
 def own(x: Any) -> Any:
     """A copy with the same memory layout of an array that may be written to; anything else unchanged."""
     return own_copy(x) if isinstance(x, np.ndarray) and x.flags.writeable else x
+
+
+def own_together(leaves: Sequence[Any]) -> list[Any]:
+    """Copies of the arrays that may be written to. Those that share memory share it in the copies too."""
+    copies = [own(x) for x in leaves]
+    if sum(map(_is_plain, leaves)) > 1:
+        for block in _blocks(leaves):
+            arrays = [leaves[i] for i in block]
+            if len(block) > 1 and any(x.flags.writeable for x in arrays):
+                for i, copy in zip(block, _copied_block(arrays), strict=True):
+                    copies[i] = copy
+    return copies
+
+
+def _is_plain(x: Any) -> bool:
+    """Whether x is an array whose memory can be copied bit by bit, and is not empty."""
+    return type(x) is np.ndarray and x.size > 0 and not x.dtype.hasobject
+
+
+def _blocks(leaves: Sequence[Any]) -> list[list[int]]:
+    """The numbers of the plain arrays, grouped by the blocks of memory that they lie in."""
+    bounds = {i: byte_bounds(x) for i, x in enumerate(leaves) if _is_plain(x)}
+    blocks: list[list[int]] = []
+    end = 0
+    for i in sorted(bounds, key=bounds.__getitem__):
+        if bounds[i][0] >= end:
+            blocks.append([])
+        blocks[-1].append(i)
+        end = max(end, bounds[i][1])
+    return blocks
+
+
+def _copied_block(arrays: Sequence[Any]) -> list[Any]:
+    """Copies of arrays that lie in one block of memory, in one new block; an array that is given twice is one array again."""
+    start, end = min(byte_bounds(x)[0] for x in arrays), max(byte_bounds(x)[1] for x in arrays)
+    block = np.empty(end - start + 2 * _ALIGNMENT, np.uint8)
+    shift = -block.ctypes.data % _ALIGNMENT + start % _ALIGNMENT
+    ctypes.memmove(block.ctypes.data + shift, start, end - start)
+    made: dict[int, Any] = {}
+    for x in arrays:
+        if id(x) not in made:
+            made[id(x)] = np.ndarray(x.shape, x.dtype, block, shift + x.ctypes.data - start, x.strides)
+            made[id(x)].flags.writeable = x.flags.writeable
+    return [made[id(x)] for x in arrays]
 
 
 def gpu_of_argument(x: Any) -> int | None:

@@ -53,8 +53,8 @@ from .arguments import (
     Options,
     both_ways,
     gpu_of_argument,
-    own,
     own_on_host,
+    own_together,
     sent,
 )
 from .calls import Chain, StaticChains
@@ -225,10 +225,26 @@ class Jitted:
         if changed is not None:
             self._stager.varying.add(changed)
             return specialization.missed
+        if self.arguments.compares_identity or specialization.apart:
+            given = self.arguments.given(args, kwargs)[0]
+            if self.arguments.compares_identity and specialization.identical(given) != specialization.same_arrays:
+                return specialization.missed
+            if (pair := specialization.sharing(given)) is not None:
+                self._refuse_outside(specialization, pair, len(given))
+                return self._eagerly(args, kwargs)
         try:
             return specialization.run([*leaves, *found])
         except (OperationError, IndexError, np.linalg.LinAlgError):
             return self._eagerly(args, kwargs)
+
+    def _refuse_outside(self, specialization: Specialization, pair: tuple[int, int], count: int) -> None:
+        """Raise if a function writes to an argument and reads the same memory outside: a call must leave the argument alone."""
+        outside = [i - count for i in pair if i >= count]
+        if outside:
+            name = specialization.places[specialization.captured[outside[0]]].name
+            raise ArgumentError(
+                f"{name_of(self.f)} writes to an argument that shares memory with {name}, which it reads outside; pass a copy"
+            )
 
     def _eagerly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result of the function itself. Like a program, it must not change its arguments, so it gets copies.
@@ -239,10 +255,12 @@ class Jitted:
         given = flatten((args, kwargs))[0]
         inside = any(isinstance(unwrap_fresh(x), Traced) for x in given)
         gpus = [] if inside else [gpu for gpu in map(gpu_of_argument, given) if gpu is not None]
-        copied = own if inside or not gpus else own_on_host
-        free = [a if i in self.static_argnums else map_leaves(copied, a) for i, a in enumerate(args)]
-        named = {k: a if k in self.static_argnames else map_leaves(copied, a) for k, a in kwargs.items()}
-        result = self.f(*free, **named)
+        leaves, structure = self.arguments.given(args, kwargs)
+        copies = own_together(leaves) if inside or not gpus else [own_on_host(x) for x in leaves]
+        free, named = structure.unflatten(copies)
+        rest = iter(free)
+        positional = [a if i in self.static_argnums else next(rest) for i, a in enumerate(args)]
+        result = self.f(*positional, **{k: a if k in self.static_argnames else named[k] for k, a in kwargs.items()})
         return map_leaves(functools.partial(sent, gpus[0]), result) if gpus else result
 
     def _inside(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -309,6 +327,8 @@ class Jitted:
             raise
         except Exception as error:
             return self._run_instead(args, kwargs, signature, error, not isinstance(error, (UnsupportedError, ImportError)))
+        if self.arguments.compares_identity:
+            specialization.same_arrays = specialization.identical(self.arguments.given(args, kwargs)[0])
         if self._line_of_type is not None:
             other = self._other_by_type(args, kwargs, leaves, signature, specialization)
             if other is not None:
@@ -354,7 +374,7 @@ class Jitted:
             chain = self._named.setdefault(tuple(kwargs), Chain(tuple(sorted(kwargs)), self._find))  # as dicts are flattened
         else:
             chain = self._calls
-        chain.copies = not self._stager.by_order
+        chain.copies = not (self._stager.by_order or self._stager.writes)
         return chain
 
     def _remember(self, specialization: Specialization, signature: Signature, args: Any, kwargs: Any) -> None:
@@ -407,7 +427,7 @@ class Jitted:
         try:
             return self._stager.stage(args, kwargs, leaves, signature)
         finally:
-            if self._stager.by_order:
+            if self._stager.by_order or self._stager.writes:
                 for chain in (self._calls, *self._named.values(), *(self._static.chains.values() if self._static else ())):
                     chain.copies = False
 

@@ -68,6 +68,7 @@ class Staged(NamedTuple):
     weak: Sequence[Any]  # the class of each of those that is a Python number, else None
     scalars: Sequence[bool]  # whether each of those is one of NumPy's scalars
     by_order: bool  # the memory order of its inputs decides what is a view and what is a copy
+    apart: Sequence[tuple[int, int]]  # inputs that must not share memory: one of them is written to
     source: Sequence[str] = ()  # what became of each loop and branch of the source
 
 
@@ -111,6 +112,8 @@ class Specialization:
         self.keys = staged.keys
         self.captured = staged.captured
         self.by_order = staged.by_order
+        self.apart = staged.apart
+        self.same_arrays: list[tuple[int, int]] = []  # the places and arguments that were, if the function compares by identity
         self.source = staged.source
         weak = [*signature.weak, *staged.weak]
         self.weak = frozenset(i for i, w in enumerate(weak) if w is not None)
@@ -157,6 +160,20 @@ class Specialization:
     def __repr__(self) -> str:
         return f"<program of {self.staged.name}: print it, or look at .graph, .lowered, .native.text and .native.assembly()>"
 
+    def identical(self, given: Sequence[Any]) -> list[tuple[int, int]]:
+        """The places and arguments that are the same array now."""
+        first = {id(x): i for i, x in reversed(list(enumerate(given))) if isinstance(x, np.ndarray)}
+        return [(place, first[id(x)]) for place, x in enumerate(values_at(self.places)[0]) if id(x) in first]
+
+    def sharing(self, given: Sequence[Any]) -> tuple[int, int] | None:
+        """Two inputs that share memory, of which one is written to."""
+        if not self.apart:
+            return None
+        values = values_at(self.places)[0]
+        inputs = [*given, *(values[i] for i in self.captured)]
+        plain = [x if isinstance(x, np.ndarray) else np.empty(0) for x in inputs]
+        return next(((i, j) for i, j in self.apart if np.may_share_memory(plain[i], plain[j])), None)
+
     def outside(self) -> tuple[list[Any], Any]:
         """The values that the program reads outside the function, and the key of the first place that has changed, or None."""
         values, changed = values_at(self.places)
@@ -190,6 +207,7 @@ class Specialization:
         if not entry.opens_natively(arguments):
             return None
         native, options = self.native, {"arguments": arguments, "places": self.places, "captured": self.captured, "name": name}
+        options["apart"] = self.apart
         if entry.packs_natively(result):
             return native.function(self.inputs, result=result, otherwise=otherwise, **options)
         return _packing(native.function(self.inputs, **options), self.missed, result, otherwise)

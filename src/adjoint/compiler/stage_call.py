@@ -14,7 +14,7 @@ import numpy as np
 
 from ..api.arguments import input_names, name_of, output_leaf
 from ..api.caught import Caught
-from ..core.bind import Traced, called_from_outside
+from ..core.bind import Traced, called_from_outside, is_array
 from ..core.errors import BatchError, ConversionError, TableError, UnsupportedError, runs_inside
 from ..core.tree import final, flatten, leaf_names
 from ..numpy.layout import with_strides
@@ -38,6 +38,7 @@ class Stager:
         self.varying: set[Any] = set()  # outside places whose values have changed: numbers there become inputs
         self.branches: set[str] = set()  # lines where calls have gone both ways: branches of adopted code there are staged
         self.by_order = False  # there is a program for arrays in C order only
+        self.writes = False  # to an argument that other inputs may share memory with
 
     def stage(self, args: Any, kwargs: Any, leaves: Sequence[Any], signature: Signature) -> Staged:
         """The graph of this call, and what it depends on. Arrays that the function reads outside are inputs.
@@ -49,6 +50,7 @@ class Stager:
         def once(reads: Reads) -> Staged:
             staged = stage_call(self.arguments, args, kwargs, leaves, signature, reads, self._scope())
             self.by_order |= staged.by_order
+            self.writes |= bool(staged.apart)
             return staged
 
         draws = Draws(self.arguments.f)
@@ -115,6 +117,9 @@ def stage_call(
     tables, bools = reads.traced is not None, arguments.line_of_bool is not None
     with np.errstate(all="ignore"), watched(), Guarded("jit", tables, bools) as stage:
         inside = _inputs(arguments, leaves, signature, stage)
+        before = [x.aux for x in inside]
+        if arguments.compares_identity:
+            reads.given = {id(x): traced for x, traced in zip(arguments.given(args, kwargs)[0], inside, strict=True)}
         with reads.noting(stage), noting() as became:
             positional, named = _given(arguments, args, kwargs, signature, inside, reads)
             staged = reads.fixed(f)
@@ -150,8 +155,15 @@ def stage_call(
         [type(x) if type(x) in WEAK else None for x in reads.values],
         [isinstance(x, np.generic) for x in reads.values],
         stage.asks_for_order,
+        _apart([*inside, *reads.values], [i for i, x in enumerate(inside) if x.aux is not before[i] or i in signature.donated]),
         source_lines(became),
     )
+
+
+def _apart(inputs: Sequence[Any], written: Sequence[int]) -> list[tuple[int, int]]:
+    """The pairs of arrays of which one is written to: the program is right if they do not share memory."""
+    arrays = [i for i, x in enumerate(inputs) if is_array(x)]
+    return [(i, j) for i in written for j in arrays if inputs[i] is not inputs[j] and (i < j or j not in written)]
 
 
 def _inputs(arguments: Arguments, leaves: Sequence[Any], signature: Signature, stage: Guarded) -> list[Traced]:

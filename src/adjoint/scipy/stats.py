@@ -57,6 +57,7 @@ from ..ops.elementwise import (
 )
 from ..ops.gamma import betaln, gammaln
 from ..ops.special import erf, log_expit, log_ndtr, logit, ndtr, ndtri, xlog1py, xlogy
+from .binomial import log_binomial
 from .copied import of_module
 from .family import Counts, Family, count
 from .multivariate import Dirichlet, MultivariateNormal
@@ -349,7 +350,7 @@ poisson = Counts(
 binom = Counts(
     "binom",
     "n p",
-    logpdf=lambda k, n, p: _log_choose(count(n), k) + xlogy(k, p) + xlog1py(n - k, -p),
+    logpdf=lambda k, n, p: log_binomial(k, count(n), p),
     support=lambda n, p: (0.0, n),
     valid=lambda n, p: logical_and(_is_count(n), _is_probability(p)),
     cdf=lambda k, n, p: betaincc(k + 1, count(n) - k, p),
@@ -367,7 +368,7 @@ bernoulli = Counts(
 nbinom = Counts(
     "nbinom",
     "n p",
-    logpdf=lambda k, n, p: gammaln(n + k) - gammaln(k + 1) - gammaln(n) + n * log(p) + xlog1py(k, -p),
+    logpdf=lambda k, n, p: log_binomial(n, n + k, p) + log(n / (n + k)),
     support=_HALF_LINE,
     valid=lambda n, p: logical_and(greater(n, 0), logical_and(greater(p, 0), less_equal(p, 1))),
     cdf=lambda k, n, p: betainc(n, k + 1, p),
@@ -384,10 +385,6 @@ geom = Counts(
     sf=lambda k, p: exp(k * log1p(-p)),
     logsf=lambda k, p: k * log1p(-p),
 )
-
-
-def _log_choose(n: Value, k: Value) -> Value:
-    return gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
 
 
 # -- several dimensions -------------------------------------------------------------------------------------------

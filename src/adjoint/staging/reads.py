@@ -90,6 +90,7 @@ class Reads:
         self.gpus: dict[str, int] = {}  # of those that are on a GPU: its number
         self._found: dict[int, tuple[int, Any]] = {}  # by the id of an object: its first place, and what stands for it
         self.alive: list[Any] = []  # whose ids are keys here
+        self.given: dict[int, Any] = {}  # by the id of an argument, what stands for it, if the function compares by identity
         self._functions: dict[int, Any] = {}
         self._names: dict[int, Names] = {}
         self.objects = Objects(self)
@@ -205,6 +206,9 @@ class Reads:
             return self._number(value, at)
         if is_static(value) or isinstance(value, Traced):
             return self.fix(at, value, self._table(value, at))
+        if isinstance(value, np.ndarray) and id(value) in self.given:
+            self.note(at, Check.INPUT)  # `Specialization.identical` compares it with the argument
+            return self.given[id(value)]
         known = self._found.get(id(value))
         if known is not None:
             self.note(at, Check.SAME, known[0])

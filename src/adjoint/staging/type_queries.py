@@ -3,14 +3,15 @@
 Whether a function uses them is determined from its code and that of the functions it can reach. The staged copy has a replaced
 `type`, which knows traced values; but not all code can be copied. So a function that calls `type` also runs eagerly at its first
 call, and the results are compared: a decision by type is the same at every call with such arguments, so a wrong branch shows at
-once. A function that compares values by identity is compiled for the set of arguments that are the same object; one that asks
-whether a value `is True` is not compiled for Python's bools.
+once. A function that compares values by identity is compiled for the set of arguments and outside arrays that are the same
+object; one that asks whether a value `is True` is not compiled for Python's bools.
 """
 
 from __future__ import annotations
 
 import dis
 import functools
+import itertools
 import os
 import types
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -35,7 +36,7 @@ def line_of_bool(f: Any) -> str | None:
 
 
 def _first_line(f: Any, find: Callable[[types.CodeType], int | None]) -> str | None:
-    for code in _codes(f):
+    for code, _ in _codes(f):
         line = find(code)
         if line is not None:
             return f"{os.path.basename(code.co_filename)}:{line}"
@@ -43,19 +44,28 @@ def _first_line(f: Any, find: Callable[[types.CodeType], int | None]) -> str | N
 
 
 def compares_identity(f: Any) -> bool:
-    """Whether a function, or one that it can reach, may ask whether two of its values are one object."""
-    return any(map(_compares, _codes(f)))
+    """Whether a function, or one that it can reach, may ask whether two arrays or numbers are one object."""
+    return any(_compares(code) or _is_array_among(_compared_globals(code), names) for code, names in _codes(f))
 
 
-def _codes(f: Any) -> Iterator[types.CodeType]:
-    """The code of a function, of those inside it and of those that it can reach, except for Python's, NumPy's and our own."""
+def asks_for_sharing(f: Any) -> bool:
+    """Whether a function, or one that it can reach, asks whether arrays share memory."""
+    return any(not _SHARING.isdisjoint(code.co_names) for code, _ in _codes(f))
+
+
+def _codes(f: Any) -> Iterator[tuple[types.CodeType, dict[str, Any]]]:
+    """The code of a function, of those inside it and of those that it can reach, except for Python's, NumPy's and our own.
+
+    With each the globals that it reads.
+    """
     for x in reached(f):
         members = vars(x).values() if isinstance(x, type) else (x,)
-        waiting = [m.__code__ for m in members if isinstance(m, types.FunctionType) and is_users(m)]
-        while waiting:
-            code = waiting.pop()
-            yield code
-            waiting += [c for c in code.co_consts if isinstance(c, types.CodeType)]
+        for function in [m for m in members if isinstance(m, types.FunctionType) and is_users(m)]:
+            waiting = [function.__code__]
+            while waiting:
+                code = waiting.pop()
+                yield code, function.__globals__
+                waiting += [c for c in code.co_consts if isinstance(c, types.CodeType)]
 
 
 @functools.lru_cache(1 << 10)
@@ -90,8 +100,20 @@ def _compares(code: types.CodeType) -> bool:
     return any(name == "IS_OP" and names[k - 1] not in ("LOAD_CONST", "LOAD_GLOBAL") for k, name in enumerate(names))
 
 
-#: Functions that tell whether two arguments are one array.
-_SAME = frozenset({"id", "is_", "is_not", "shares_memory", "may_share_memory"})
+@functools.lru_cache(1 << 10)
+def _compared_globals(code: types.CodeType) -> tuple[str, ...]:
+    """The globals on the right of an `is`: sentinels, mostly."""
+    found = [i for i in dis.get_instructions(code) if i.opname != "CACHE"]
+    return tuple(a.argval for a, b in itertools.pairwise(found) if b.opname == "IS_OP" and a.opname == "LOAD_GLOBAL")
+
+
+def _is_array_among(names: Iterable[str], values: dict[str, Any]) -> bool:
+    return any(isinstance(values.get(name), np.ndarray) for name in names)
+
+
+#: Functions that tell whether two arguments are one array, or share memory.
+_SHARING = frozenset({"shares_memory", "may_share_memory"})
+_SAME = frozenset({"id", "is_", "is_not", *_SHARING})
 
 
 def same_objects(leaves: Sequence[Any]) -> tuple[int, ...]:

@@ -833,3 +833,13 @@ def test_interpreters_that_are_refused():
         ({"numpy_abi": 0x01000009}, "NumPy 2"),
     ]:
         assert words in interpreter.refusal(**{**fine, **change})
+
+
+@pytest.mark.parametrize(("starts", "fits"), [((0, 3), True), ((3, 0), True), ((0, 2), False), ((2, 0), False), ((1, 1), False)])
+def test_inputs_that_must_not_share_memory(starts, fits):
+    types = [Type((3,), np.dtype(float))] * 2
+    a = np.arange(6.0)
+    given = [a[start : start + 3] for start in starts]
+    f = bind(copying(types), [Input(t) for t in types], types, apart=[(0, 1)])
+    assert (f(*given) is not MISS) == fits
+    assert bind(copying(types), [Input(t) for t in types], types)(*given) is not MISS

@@ -47,6 +47,8 @@ class Head(IntEnum):
     READS = 27  # offset of the first
     METHOD = 28
     ATTRIBUTE_ERROR = 29
+    APART_COUNT = 30
+    APARTS = 31  # offset of the first
 
 
 class Kind(IntEnum):
@@ -100,6 +102,15 @@ class Read(IntEnum):
     COUNT = 6  # of items, or of the words of a float or complex number
     TARGET = 7  # offsets in the frame: of the value, and of the owned reference
     HELD = 8
+
+
+class Apart(IntEnum):
+    """Two inputs that must not share memory: their numbers, and how many bytes each has."""
+
+    FIRST = 0
+    FIRST_SIZE = 1
+    SECOND = 2
+    SECOND_SIZE = 3
 
 
 class Output(IntEnum):

@@ -29,7 +29,7 @@ from ...core.tree import Structure
 from ...core.types import Shape, Type
 from . import cpython as py
 from .containers import argument_patterns, containers, opens_natively, packs_natively, parts, result_pattern
-from .description import GUARD_MISSED, WORD, Head, Kind, Opening, Output, Packing, Read
+from .description import GUARD_MISSED, WORD, Apart, Head, Kind, Opening, Output, Packing, Read
 from .description import Input as InputRecord
 from .entry_code import entry_text
 from .memory import LARGE
@@ -83,6 +83,7 @@ def bind_entry(
     result: Structure | None = None,
     places: Sequence[Place] = (),
     captured: Sequence[int] = (),
+    apart: Sequence[tuple[int, int]] = (),
     env: int = 0,
     keep: object = None,
     release_gil: bool = False,
@@ -101,7 +102,8 @@ def bind_entry(
     are not `opens_natively`, each input is an argument. `result` is the structure of the result; without it, or where it is not
     `packs_natively`, the function gives the flat tuple of its outputs. Results of shape () are NumPy scalars.
 
-    `places` are read and checked at each call; the values of those in `captured` are the last inputs.
+    `places` are read and checked at each call; the values of those in `captured` are the last inputs. The inputs of each pair in
+    `apart` must not share memory.
 
     `env` is an address that the program gets. `keep` is kept alive as long as the function: the owners of that memory and of the
     code. Calls that do not fit, and all calls with keywords, go to `otherwise`, or return MISS. `memory` is the capsule of
@@ -115,6 +117,7 @@ def bind_entry(
     patterns = argument_patterns(arguments, given), result_pattern(result, len(outputs))
     description = _Description(inputs, outputs, *patterns, memory, places, captured)
     description.add_errors(errors)
+    description.add_apart(inputs, apart)
     description.head |= {Head.PROGRAM: program, Head.ENV: env, Head.RELEASE_GIL: int(release_gil)}
     description.head[Head.OTHERWISE] = 0 if otherwise is None else id(otherwise)
     return _function(entry, name, description, (keep, otherwise))
@@ -268,6 +271,14 @@ class _Description:
             InputRecord.NDIM: _NO_ARRAY if input.scalar else len(shape),
             InputRecord.SHAPE: self.add(shape),
         }
+
+    def add_apart(self, inputs: Sequence[Input], pairs: Sequence[tuple[int, int]]) -> None:
+        def size(i: int) -> int:
+            shape, dtype = inputs[i].type
+            return math.prod(shape) * dtype.itemsize
+
+        records = [{Apart.FIRST: i, Apart.FIRST_SIZE: size(i), Apart.SECOND: j, Apart.SECOND_SIZE: size(j)} for i, j in pairs]
+        self.add_records(Head.APART_COUNT, Head.APARTS, records)
 
     def add_outputs(self, outputs: Sequence[Type], result: Any) -> None:
         places = [self.hold(1) for _ in outputs]

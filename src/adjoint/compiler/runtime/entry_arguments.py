@@ -10,7 +10,7 @@ from enum import IntEnum
 from ...core.places import Check, Load
 from ..llvm.routine import InterpreterRoutine
 from . import cpython as py
-from .description import WORD, Head, Input, Kind, Opening, Read
+from .description import WORD, Apart, Head, Input, Kind, Opening, Read
 
 
 class Call(InterpreterRoutine):
@@ -268,6 +268,18 @@ def read_inputs(code: Call, objects: str, table: str) -> None:
         data = code.phi("ptr", ((first, array), (second, number)))
         code.need_not_null(data, "miss")
         code.store(f"ptr {data}", code.word_at(table, i))
+
+
+def check_apart(code: Call, table: str) -> None:
+    """Continue if no two inputs share memory of which one is written to."""
+    pairs = code.place(Head.APARTS)
+    with code.loop(code.word(Head.APART_COUNT)) as i:
+        record = code.record(pairs, i, Apart)
+        first, second = (code.load("i64", code.word_at(table, field(code, record, at))) for at in (Apart.FIRST, Apart.SECOND))
+        end = code.let(f"add i64 {first}, {field(code, record, Apart.FIRST_SIZE)}")
+        other_end = code.let(f"add i64 {second}, {field(code, record, Apart.SECOND_SIZE)}")
+        before, after = code.let(f"icmp ule i64 {end}, {second}"), code.let(f"icmp ule i64 {other_end}, {first}")
+        code.need(code.let(f"or i1 {before}, {after}"), "miss")
 
 
 def check_array(called: set[str]) -> str:

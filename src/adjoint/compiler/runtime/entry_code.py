@@ -12,7 +12,7 @@ from __future__ import annotations
 from ..llvm.routine import InterpreterRoutine
 from . import cpython as py
 from .description import GUARD_MISSED, LARGE_FRAME, WORD, Head, Kind, Output, Packing
-from .entry_arguments import Call, check_array, check_number, field, open_containers, read_inputs, read_places
+from .entry_arguments import Call, check_apart, check_array, check_number, field, open_containers, read_inputs, read_places
 
 
 def entry_text() -> str:
@@ -69,6 +69,7 @@ def _call(called: set[str]) -> str:
 
     table = code.place(Head.TABLE, "%frame")
     read_inputs(code, objects, table)
+    check_apart(code, table)
     _allocate_outputs(code, code.word_at(table, code.word(Head.INPUT_COUNT)))
     _run(code, table)
     _box_numbers(code)
