@@ -359,7 +359,7 @@ class CheckError(AdjointError, AssertionError):
 
 _FOREIGN = re.compile(
     r"\b(Traced|View)\b.*(supported|to bytes)|bytes-like.*\b(Traced|View)\b|cupy.*got Traced|"
-    r"has incorrect type .*got (Traced|View)\b|(?s:incompatible function arguments.*\b(Traced|View)\b)"
+    r"has incorrect type .*got (Traced|View)\b|object expected; got \S*\b(Traced|View)$|(?s:incompatible function arguments.*\b(Traced|View)\b)"
 )
 _UNNAMED = re.compile(r"JSON serializable|No matching signature found|incompatible function arguments")  # any class may be meant
 _COMPILED = (".pyx", ".pxd", ".pxi", "<stringsource>")  # the ends of file names of frames that Cython adds to a traceback
