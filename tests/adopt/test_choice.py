@@ -162,6 +162,21 @@ def test_cython_names_the_function_and_the_librarys_line(write):
             transform(m.far)(2.0)
 
 
+@pytest.mark.parametrize("expected", ["float", "float or None", "int"])
+def test_compiled_python_names_the_librarys_line(write, expected):
+    """What mypyc says of an argument of another class, at a line of the library."""
+    name = f"typed_{len(expected)}"
+    write(
+        f"{name}.py",
+        f"""
+        def rate(x):
+            raise TypeError(f"{expected} object expected; got {{x.by.__class__.__module__}}.Traced")
+        """,
+    )
+    with pytest.raises(ad.AdjointError, match=rf"traced value was passed to.*{name}\.py:3"):
+        ad.grad(ad.adopt(name).rate)(2.0)
+
+
 def test_neighbours(write):
     write(
         "tree_w.py",

@@ -1,6 +1,7 @@
 """Copies of modules: what Python's import system, pickle, inspect and the standard library make of them."""
 
 import ast
+import builtins
 import dataclasses
 import doctest
 import enum
@@ -550,6 +551,38 @@ def product(a, b):
     assert isinstance(both, np.broadcast)
     return np.array([u * v for u, v in both]).reshape(both.shape)
 """
+
+
+def test_names_among_the_builtins(write):
+    """A package that marks its set-up there, and one that takes its builtins from the module."""
+    write(
+        "marks_b.py",
+        """
+        import builtins
+        from builtins import float as number, range
+        try:
+            _MARK_B_
+        except NameError:
+            builtins._MARK_B_ = 3
+        three = _MARK_B_
+        def f(x):
+            return sum(builtins.float(x) * number(x) for _ in range(_MARK_B_))
+        def clear():
+            del builtins._MARK_B_
+        has = "float" in vars(builtins), hasattr(builtins, "no such name"), "float" in dir(builtins)
+        """,
+    )
+    m = ad.adopt("marks_b")
+    try:
+        assert m.three == builtins._MARK_B_ == 3
+        assert m.has == (True, False, True)
+        assert ad.grad(m.f)(2.0) == 12.0
+        assert builtins.float is float
+    finally:
+        m.clear()
+    assert not hasattr(builtins, "_MARK_B_")
+    with pytest.raises(NameError):
+        m.f(2.0)
 
 
 def test_broadcast(write):

@@ -3,7 +3,9 @@
 import array
 import cmath
 import contextlib
+import datetime
 import decimal
+import fractions
 import io
 import json
 import math
@@ -71,6 +73,9 @@ REFUSED = {
     "array.array": (lambda x: array.array("d", [x]), "stop_gradient"),
     "json": (lambda x: json.dumps({"a": [x]}), "outside the function"),
     "decimal": (lambda x: decimal.Decimal(x), "outside the function"),
+    "fractions": (lambda x: fractions.Fraction(1, 3) < x, "NumPy functions"),
+    "datetime.timedelta": (lambda x: datetime.timedelta(seconds=x), "outside the function"),
+    "np.ndarray.flatten": (lambda x: np.ndarray.flatten(np.ones(2) * x), r"x.flatten\(\)"),
     "memoryview": (lambda x: memoryview(x), "outside the function"),
     "np.nditer": (lambda x: list(np.nditer(x)), "x.flat"),
     "np.nditer of two": (lambda x: list(np.nditer([x, np.ones(2)])), "x.flat"),

@@ -67,6 +67,9 @@ OF_SERIES = {
     "to_frame": lambda s: (s.to_frame().to_numpy() ** 2).sum(),
     "add with fill": lambda s: s.add(P.iloc[:2], fill_value=0.0).mul(s).sum(),
     "astype": lambda s: (s.astype(float) ** 2).sum(),
+    "divmod": lambda s: (divmod(s, 0.7)[1] * divmod(9.1, s)[1]).sum(),
+    "interpolate": lambda s: (s.interpolate() ** 2).sum(),
+    "any and all": lambda s: s.any() * s.all() * s.sum(),
 }
 OF_FRAMES = {
     "square": lambda d: (d**2).sum().sum(),
@@ -97,6 +100,9 @@ OF_FRAMES = {
     "iterrows": lambda d: sum((r**2).sum() for _, r in d.iterrows()),
     "groupby": lambda d: (d.groupby([0, 0, 1]).sum() ** 2).sum().sum(),
     "shift": lambda d: (d * d.shift(1)).sum().sum(),
+    "map": lambda d: d.map(lambda v: v * v).sum().sum(),
+    "select_dtypes": lambda d: (d.select_dtypes("float") ** 2).sum().sum() + (d.select_dtypes("number") ** 3).sum().sum(),
+    "groups by plain numbers": lambda d: (d.groupby(D["a"] > 1.5).mean() ** 2).sum().sum(),
 }
 MET_INSIDE = {
     "series * x": lambda x: (S * x).sum(),
@@ -213,6 +219,17 @@ REFUSED = {
     "ewm": lambda s: s.ewm(0.5).mean().sum(),
     "np.asarray": lambda s: np.asarray(s).sum(),
     "frame @ x": lambda s: (D @ s.to_numpy()[:2]).sum(),
+    "unique": lambda s: s.unique().sum(),
+    "nunique": lambda s: s.nunique() * s.sum(),
+    "value_counts": lambda s: s.value_counts().sum(),
+    "drop_duplicates": lambda s: s.drop_duplicates().sum(),
+    "factorize": lambda s: s.factorize()[1].sum(),
+    "mode": lambda s: s.mode().sum(),
+    "groupby by the numbers": lambda s: (s * 2).to_frame().assign(k=1.0).groupby("w").sum()["k"].sum(),
+    "merge by the numbers": lambda s: s.to_frame().merge(s.to_frame()).sum().sum(),
+    "merge by traced and plain numbers": lambda s: s.to_frame("a").merge(D, how="outer").sum().sum(),
+    "set_index": lambda s: s.to_frame().assign(k=s).set_index("w").sum().sum(),
+    "pivot by the numbers": lambda s: s.to_frame().assign(k=1.0).pivot_table("k", "w").sum().sum(),
     "DataFrame of an array": lambda s: pd.DataFrame(s.to_numpy()[:, None]).sum().sum(),
 }
 
@@ -223,6 +240,31 @@ def test_the_rest_is_refused_with_the_line(name):
     with pytest.raises(ad.AdjointError) as caught:
         ad.grad(f)(S)
     assert caught.value.line == f"test_pandas_objects.py:{f.__code__.co_firstlineno}"
+
+
+@pytest.mark.parametrize("wanted", [np.float32, np.float64])
+def test_precision(wanted):
+    """astype converts the numbers; a column keeps the precision of its array, and select_dtypes tells them apart."""
+    seen = []
+
+    def f(s):
+        made = s.astype(wanted)
+        frame = made.to_frame("x").assign(y=s.astype(np.float64))
+        both = pd.concat([made, s])
+        seen.append((made.dtype.numpy, list(frame.select_dtypes(wanted)), frame.iloc[0].to_numpy().dtype, both.dtype.numpy))
+        return (made**2).sum()
+
+    s = pd.Series([0.1, 0.7])
+    value, _ = ad.value_and_grad(f)(s)
+    assert value == (s.astype(wanted) ** 2).sum()
+    names = ["x"] if wanted == np.float32 else ["x", "y"]
+    assert seen == [(np.dtype(wanted), names, np.dtype(float), np.dtype(float))]
+
+
+def test_round():
+    value, g = ad.value_and_grad(lambda s: (s * s.round(1)).sum())(pd.Series([1.23, 4.56]))
+    assert value == 1.23 * 1.2 + 4.56 * 4.6
+    assert list(g) == [1.2, 4.6]
 
 
 def test_arguments_without_floats():

@@ -46,6 +46,9 @@ OF_ARRAYS = {
     "weighted": lambda d: d.weighted(B).mean(),
     "apply_ufunc": lambda d: xr.apply_ufunc(np.tanh, d).sum(),
     "integrate": lambda d: d.integrate("t").sum(),
+    "values of a function": lambda d: np.sum(np.exp(d).values) + np.sum(np.maximum(d, 2.5).to_numpy()),
+    "values of a method": lambda d: np.sum(d.fillna(0.0).values * d.clip(1.5, 4.0).values) + np.sum(d.where(d > 2.5, 0.0).values),
+    "values of a type": lambda d: np.sum(d.astype(float).values ** 2) + d.pipe(np.sin)[0, 1].item(),
 }
 MET_INSIDE = {
     "array * x": lambda x: (A * x).sum(),

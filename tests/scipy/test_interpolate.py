@@ -1,5 +1,7 @@
 """Interpolants at traced places, and of traced data, against SciPy's values and derivatives."""
 
+import abc
+
 import numpy as np
 import pytest
 import scipy.interpolate
@@ -153,3 +155,29 @@ def test_breakpoints_that_do_not_rise_raise_in_programs_too():
     assert f(x, y) == pytest.approx(interpolate.CubicSpline(x, y)(1.5))
     with pytest.raises(ValueError, match="increasing"):
         f(x[::-1].copy(), y)
+
+
+class Shape(abc.ABC):
+    @abc.abstractmethod
+    def area(self): ...
+
+
+class Curve(Shape, interpolate.PPoly):
+    """As libraries derive: from an abstract class of their own too."""
+
+    def area(self):
+        return self.integrate(0.0, 1.0)
+
+
+def test_derived_classes_make_their_own_objects():
+    C = np.arange(15.0).reshape(3, 5)
+    curve = Curve(C, X)
+    assert type(curve) is Curve
+    assert curve.area() == scipy.interpolate.PPoly(C, X).integrate(0.0, 1.0)
+    assert isinstance(curve, interpolate.PPoly)
+    assert not isinstance(interpolate.PPoly(C, X), Curve)
+    assert ad.grad(curve)(0.3) == ad.grad(interpolate.PPoly(C, X))(0.3)
+    with pytest.raises(TypeError, match="abstract"):
+        type("Flat", (Shape, interpolate.PPoly), {})(C, X)
+    with pytest.raises(ad.AdjointError):
+        ad.grad(lambda c: Curve(c, X)(0.3))(C)

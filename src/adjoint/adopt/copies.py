@@ -55,6 +55,7 @@ class World:
             "inspect": library.INSPECT,
             "numba": numba.NUMBA,
             "importlib": library.importlib_face(self.import_module),
+            "builtins": library.builtins_face(self.builtins),
             "sys": library.sys_face(library.Modules(self.name_of)),
         }
         for excluded in self.choice.exclude:

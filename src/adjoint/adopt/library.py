@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import fractions
 import functools
 import importlib
@@ -156,6 +157,28 @@ class _Sys(Face):
 
     def __setattr__(self, name: str, value: Any) -> None:
         setattr(sys, name, value)
+
+
+class _Builtins(Face):
+    """`builtins` as adopted code sees it. A name that a package puts there while it loads is one for copies too."""
+
+    def __init__(self, names: dict[str, Any]) -> None:
+        super().__init__(builtins, names)
+        vars(self)["_names"] = names
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(builtins, name, value)
+        if name != "__import__":
+            vars(self)[name] = vars(self)["_names"][name] = value
+
+    def __delattr__(self, name: str) -> None:
+        delattr(builtins, name)
+        vars(self)["_names"].pop(name, None)
+        vars(self).pop(name, None)
+
+
+def builtins_face(names: dict[str, Any]) -> types.ModuleType:
+    return _Builtins(names)
 
 
 def sys_face(modules: Modules) -> types.ModuleType:

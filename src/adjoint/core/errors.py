@@ -30,7 +30,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 LABELLED = frozenset({"pandas", "xarray"})  # arrays with labels
 _PLUMBING = frozenset({OWN, "numpy", "scipy", "cupy", "cupyx", *LABELLED, "mpmath", "pydantic", "attr"}) | {
-    *("functools", "contextlib", "json", "random", "statistics"),
+    *("functools", "contextlib", "json", "random", "statistics", "fractions", "datetime", "copy", "heapq", "bisect"),
 }
 _files: dict[str, tuple[bool, str]] = {}  # per file name; looked up at every staged op
 _modules: dict[str, bool] = {}  # whether a module is plumbing
@@ -359,7 +359,8 @@ class CheckError(AdjointError, AssertionError):
 
 _FOREIGN = re.compile(
     r"\b(Traced|View)\b.*(supported|to bytes)|bytes-like.*\b(Traced|View)\b|cupy.*got Traced|"
-    r"has incorrect type .*got (Traced|View)\b|(?s:incompatible function arguments.*\b(Traced|View)\b)"
+    r"has incorrect type .*got (Traced|View)\b|object expected; got \S*\b(Traced|View)$|component: Traced|"
+    r"descriptor .* doesn't apply to a '(Traced|View)'|(?s:incompatible function arguments.*\b(Traced|View)\b)"
 )
 _UNNAMED = re.compile(r"JSON serializable|No matching signature found|incompatible function arguments")  # any class may be meant
 _COMPILED = (".pyx", ".pxd", ".pxi", "<stringsource>")  # the ends of file names of frames that Cython adds to a traceback
@@ -385,6 +386,8 @@ def _own_words(error: BaseException) -> BaseException:
         advice = "return it and do this outside the function, or pass ad.stop_gradient(x)"
         if "cupy" in str(error):  # whose functions of arrays do not ask the other operand
             advice = "call the function of adjoint.numpy, as adjoint.numpy.matmul(a, x) for a @ x"
+        if "descriptor" in str(error):
+            advice = "call the method of the value itself, as x.flatten() for np.ndarray.flatten(x)"
         reason = str(error).partition("\n")[0]
         message = f"a traced value was passed to {_callee(error)} that takes plain values only ({reason}); {advice}"
         own = ConversionError(message, last_line(error))

@@ -123,10 +123,12 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
 
 
 def sort_in_place(self: Traced, axis: int = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None) -> None:
+    _target(self, "sort")
     write(self, ..., sort(Traced(self.by, self.value, self.aux), axis, kind, order, stable=stable))
 
 
 def partition_in_place(self: Traced, kth: Any, axis: int = -1, kind: str = "introselect", order: Any = None) -> None:
+    _target(self, "partition")
     write(self, ..., partition(Traced(self.by, self.value, self.aux), kth, axis, kind, order))
 
 

@@ -16,7 +16,7 @@ import pandas as pd
 from pandas.api.extensions import ExtensionArray, ExtensionDtype
 
 from ..core.bind import Traced, fresh
-from ..core.errors import UnsupportedError
+from ..core.errors import ConversionError, UnsupportedError
 from ..core.tree import OpenContainer, Static, register_opener
 from ..core.types import dtype_of, shape_of
 from .table import FUNCTIONS, lift
@@ -25,21 +25,44 @@ _OPERATORS = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow")
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 
 
+_LABELS = (
+    "{} of a traced Series: groups, keys and distinct values are plain numbers; "
+    "group by a plain array, or by ad.stop_gradient(s.to_numpy())"
+)
+
+
 class TracedDtype(ExtensionDtype):
-    """The dtype of a column that holds a traced array."""
+    """The dtype of a column that holds a traced array; `numpy` is that of its numbers."""
 
     name = "traced"
-    type = float
-    kind = "f"
     na_value = np.nan
     _is_numeric = True
+    _metadata = ("numpy",)
+
+    def __init__(self, numpy: Any = np.float64) -> None:
+        self.numpy = np.dtype(numpy)
+
+    @property
+    def type(self) -> Any:
+        """The class of a number, by which `select_dtypes` selects columns."""
+        return self.numpy.type
+
+    @property
+    def kind(self) -> str:
+        return self.numpy.kind
+
+    @property
+    def index_class(self) -> Any:
+        """The class of an index of such numbers, which would be looked up by equality: there is none."""
+        raise ConversionError(_LABELS.format("an index or a key"))
 
     @classmethod
     def construct_array_type(cls) -> Any:
         return TracedArray
 
     def _get_common_dtype(self, dtypes: Any) -> Any:
-        return self if all(isinstance(d, TracedDtype) or d.kind in "biuf" for d in dtypes) else None
+        plain = [d.numpy if isinstance(d, TracedDtype) else d for d in dtypes]
+        return TracedDtype(np.result_type(*plain)) if all(d.kind in "biufc" for d in plain) else None
 
 
 class TracedArray(ExtensionArray):
@@ -54,7 +77,8 @@ class TracedArray(ExtensionArray):
 
     @classmethod
     def _from_sequence(cls, scalars: Any, *, dtype: Any = None, copy: bool = False) -> TracedArray:
-        return cls(_values(scalars))
+        value = _values(scalars)
+        return cls(value.astype(dtype.numpy) if isinstance(dtype, TracedDtype) and dtype_of(value) != dtype.numpy else value)
 
     @classmethod
     def _concat_same_type(cls, to_concat: Any) -> TracedArray:
@@ -62,15 +86,15 @@ class TracedArray(ExtensionArray):
 
     @classmethod
     def _empty(cls, shape: Any, dtype: Any) -> TracedArray:
-        return cls(fresh(np.full(shape, np.nan)))
+        return cls(fresh(np.full(shape, np.nan, dtype.numpy)))
 
     @property
     def dtype(self) -> Any:
-        return TracedDtype()
+        return TracedDtype(dtype_of(self.value))
 
     @property
     def nbytes(self) -> int:
-        return 8 * len(self)
+        return dtype_of(self.value).itemsize * len(self)
 
     def __len__(self) -> int:
         return shape_of(self.value)[0]
@@ -99,7 +123,10 @@ class TracedArray(ExtensionArray):
         return TracedArray(self.value.copy())
 
     def astype(self, dtype: Any, copy: bool = True) -> Any:
-        if isinstance(dtype, TracedDtype) or pd.api.types.is_float_dtype(dtype):
+        wanted = dtype.numpy if isinstance(dtype, TracedDtype) else dtype
+        if pd.api.types.is_float_dtype(wanted) or pd.api.types.is_complex_dtype(wanted):
+            if np.dtype(wanted) != dtype_of(self.value):
+                return TracedArray(self.value.astype(wanted))
             return self.copy() if copy else self
         return super().astype(dtype, copy=copy)
 
@@ -122,6 +149,12 @@ class TracedArray(ExtensionArray):
 
     def fillna(self, value: Any = None, *args: Any, **options: Any) -> TracedArray:
         return TracedArray(FUNCTIONS[np.where](np.isnan(self.value), value, self.value))
+
+    def interpolate(self, **options: Any) -> TracedArray:
+        return self._pad_or_backfill(method="interpolate")
+
+    def round(self, decimals: int = 0, *args: Any, **options: Any) -> TracedArray:
+        return TracedArray(FUNCTIONS[np.round](self.value, decimals))
 
     def _formatter(self, boxed: bool = False) -> Callable[[Any], str]:
         return str
@@ -177,10 +210,30 @@ def _reflected(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]
     return lambda self, other: _wrapped(function(operand(other), self.value), len(self))
 
 
+def _pair(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """An operator with two results."""
+    return lambda self, other: tuple(_wrapped(y, len(self)) for y in function(self.value, operand(other)))
+
+
+def _by_equality(name: str) -> Callable[..., Any]:
+    """A method that tells numbers apart. Groups and keys are labels, and labels have no derivative."""
+
+    def refuse(self: Any, *args: Any, **options: Any) -> Any:
+        raise ConversionError(_LABELS.format(name))  # a TypeError: pandas would replace the text of a NotImplementedError
+
+    return refuse
+
+
+for _name in ("factorize", "unique", "value_counts", "duplicated"):
+    setattr(TracedArray, _name, _by_equality(_name))
+for _name, _shown in {"_values_for_factorize": "grouping or joining by the numbers", "_mode": "mode"}.items():
+    setattr(TracedArray, _name, _by_equality(_shown))
 for _name in (*_OPERATORS, *_COMPARISONS):
     setattr(TracedArray, f"__{_name}__", _column_operator(_name))
 for _name in _OPERATORS:
     setattr(TracedArray, f"__r{_name}__", _reflected(getattr(operator, _name)))
+TracedArray.__divmod__ = _pair(divmod)
+TracedArray.__rdivmod__ = _pair(lambda a, b: divmod(b, a))
 for _name, _function in {"neg": operator.neg, "pos": operator.pos, "abs": operator.abs}.items():
     setattr(TracedArray, f"__{_name}__", lambda self, function=_function: TracedArray(function(self.value)))
 
@@ -234,7 +287,7 @@ def _plain(condition: Any) -> Any:
 
 
 def _values(x: Any) -> Any:
-    return operand(list(x) if isinstance(x, (pd.Series, pd.Index)) and x.dtype == object else x)
+    return operand(list(x) if isinstance(x, (pd.Series, pd.Index, np.ndarray)) and x.dtype == object else x)
 
 
 def operand(x: Any) -> Any:
@@ -261,6 +314,8 @@ def _reduced(name: str, value: Any, axis: int, skipna: bool, options: dict[str, 
     if name == "sem":
         counted = np.sum(~_plain(np.isnan(value)), axis=axis)
         return _reduced("std", value, axis, skipna, options) / np.sqrt(counted)
+    if name in ("any", "all"):
+        return getattr(np, name)(_plain(np.nan_to_num(value) if skipna else value), axis=axis)
     if name not in _ALL:
         raise UnsupportedError(f"{name} of a traced Series or DataFrame is not supported; compute it from .to_numpy()")
     return FUNCTIONS[(_SKIPPING if skipna else _ALL)[name]](value, axis=axis, **given)
@@ -301,6 +356,7 @@ class TracedFrame(pd.DataFrame):
         by_column = self._get_axis_number(axis) == 0
         parts = [self.iloc[:, i] if by_column else self.iloc[i] for i in range(self.shape[1 if by_column else 0])]
         found = [func(part, *args, **options) for part in parts]
+        found = [_series(y.value, p.index) if isinstance(y, TracedArray) else y for y, p in zip(found, parts, strict=True)]
         labels = self.columns if by_column else self.index
         if any(isinstance(y, pd.Series) for y in found):
             joined = pd.concat(found, axis=1, keys=labels)

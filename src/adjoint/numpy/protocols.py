@@ -23,7 +23,7 @@ from .advice import advice
 from .concrete import primals
 from .conversion import CONVERSIONS
 from .create import same_or_copy
-from .flags import Flags
+from .flags import Flags, setflags
 from .keys import equal, equal_as_key, hash_
 from .layout import copied, in_order
 from .mutate import Flat, partition_in_place, sort_in_place
@@ -91,7 +91,7 @@ def _contains(self: Traced, item: Any) -> bool:
 
 #: Attributes of NumPy arrays that a traced value, which has no memory, cannot have.
 _OF_MEMORY = (
-    *("base", "byteswap", "ctypes", "data", "dump", "dumps", "getfield", "resize", "setfield", "setflags", "strides"),
+    *("base", "byteswap", "ctypes", "data", "dump", "dumps", "getfield", "resize", "setfield", "strides"),
     *("tobytes", "tofile"),
 )
 
@@ -368,6 +368,7 @@ def install() -> None:
         "copy": _copy,
         "flatten": _flatten,
         "view": _view,
+        "setflags": setflags,
         "fill": _fill,
         "round": _round,
         "conj": _conj,

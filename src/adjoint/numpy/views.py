@@ -111,9 +111,13 @@ def owns_memory(x: Traced) -> bool:
 
 
 def is_read_only(x: Traced) -> bool:
-    """Whether the array is a view through which nothing may be written."""
+    """Whether nothing may be written to the array: it is protected, or a view that NumPy would not let be written to."""
     at: Traced | None = x
-    while isinstance(at, View) and at.base is not None and at.is_shared():
+    while at is not None:
+        if id(at) in _protected:
+            return True
+        if not isinstance(at, View) or at.base is None or not at.is_shared():
+            return False
         if at.way.read_only:
             return True
         at = at.base
@@ -121,7 +125,22 @@ def is_read_only(x: Traced) -> bool:
 
 
 def read_only() -> ReadOnlyError:
-    return ReadOnlyViewError("this view is read-only, as in NumPy; write to a copy")
+    return ReadOnlyViewError("this array is read-only, as in NumPy; write to a copy")
+
+
+#: Arrays that user code has declared read-only (`x.flags.writeable = False`), by identity, for as long as they live.
+_protected: dict[int, weakref.ref[Traced]] = {}
+
+
+def protect(x: Traced, is_protected: bool) -> None:
+    """`x.setflags(write=False)`, or its reverse."""
+    key = id(x)
+    if is_protected:
+        _protected[key] = weakref.ref(x, lambda _: _protected.pop(key, None))
+        return
+    _protected.pop(key, None)
+    if is_read_only(x):
+        raise ValueError("cannot set WRITEABLE flag to True of this array")
 
 
 def set_contents(x: Traced, trace: Any, value: Any, aux: Any) -> None:
@@ -271,6 +290,8 @@ def as_stored(x: Value, v: Value) -> Value:
 
 def become(x: Traced, new: Value) -> None:
     """Let the array x, and the bases of x, refer to a new value."""
+    if _protected and is_read_only(x):
+        raise read_only()
     while isinstance(x, View) and x.base is not None:
         if not x.is_shared():
             x.separate()

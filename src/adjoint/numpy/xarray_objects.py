@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import operator
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -28,6 +30,17 @@ class TracedDataArray(xr.DataArray):
         return self.values
 
 
+def _kept(y: Any) -> Any:
+    """A result of xarray's with traced numbers: `apply_ufunc` makes plain DataArrays, whose `.values` cannot be traced."""
+    if type(y) is xr.DataArray and isinstance(y.variable._data, Traced):
+        return TracedDataArray(y.variable, coords=y._coords, name=y.name, indexes=y._indexes, fastpath=True)
+    return y
+
+
+def _keeping(method: Callable[..., Any]) -> Any:
+    return functools.wraps(method)(lambda *args, **options: _kept(method(*args, **options)))
+
+
 def _item(self: Any, *args: Any) -> Any:
     data = self.variable._data
     return data.reshape(-1)[args[0] if args else 0] if isinstance(data, Traced) else xr.DataArray.item(self, *args)
@@ -38,6 +51,11 @@ def _reflected(function: Callable[[Any, Any], Any]) -> Any:
     return lambda self, other: self._binary_op(other, function, reflexive=True)
 
 
+for _name in dir(xr.DataArray):
+    _method = getattr(xr.DataArray, _name)
+    is_public = isinstance(_method, types.FunctionType) and (not _name.startswith("_") or _name == "__array_ufunc__")
+    if is_public and getattr(TracedDataArray, _name) is _method:
+        setattr(TracedDataArray, _name, _keeping(_method))
 TracedDataArray.item = _item  # here: xarray adds this method to a subclass once its body has run
 TracedDataArray.__module__ = "xarray"  # whose object it is to the rest of this package
 for _name in _OPERATORS:

@@ -11,6 +11,7 @@ looked up, and its polynomial is evaluated. The breakpoints have no derivative. 
 from __future__ import annotations
 
 import math
+from abc import ABCMeta
 from typing import Any
 
 import numpy as np
@@ -103,16 +104,24 @@ def _pieces(spline: Any) -> Pieces:
 # -- classes that also take traced values -------------------------------------------------------------------------
 
 
-class _Also(type):
-    """The class of a class that extends one of SciPy's, and makes other objects of traced data; both count as its instances."""
+class _Also(ABCMeta):
+    """The class of a class that extends one of SciPy's, and makes other objects of traced data; both count as its instances.
+
+    A class that user code derives makes its own objects. (An `ABCMeta`, so that it may derive from an abstract class as well.)
+    """
 
     def __call__(cls, *args: Any, **options: Any) -> Any:
+        of_traced = vars(cls).get("of_traced")
+        if of_traced is None:
+            return super().__call__(*args, **options)
         args, options = tuple(map(plain, args)), {key: plain(x) for key, x in options.items()}
         if any(map(is_traced, (*args, *options.values()))):
-            return cls.of_traced(*args, **options)  # type: ignore[attr-defined]
+            return of_traced(*args, **options)
         return super().__call__(*args, **options)
 
     def __instancecheck__(cls, x: Any) -> bool:
+        if "of_traced" not in vars(cls):
+            return super().__instancecheck__(x)
         return type.__instancecheck__(cls.__bases__[0], x) or isinstance(x, Pieces)
 
 
