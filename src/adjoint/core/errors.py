@@ -357,7 +357,7 @@ class CheckError(AdjointError, AssertionError):
     """Derivatives that disagree, found by `check_grads`."""
 
 
-_FOREIGN = re.compile(
+_FOREIGN = (  # compiled when an error is raised
     r"\b(Traced|View)\b.*(supported|to bytes)|bytes-like.*\b(Traced|View)\b|cupy.*got Traced|"
     r"has incorrect type .*got (Traced|View)\b|(?s:incompatible function arguments.*\b(Traced|View)\b)"
 )
@@ -397,7 +397,7 @@ def _own_words(error: BaseException) -> BaseException:
 def _is_about_us(error: TypeError) -> bool:
     """Whether the error is of code that checks the class of its argument, on a traced value. (`json` names the underlying
     class.)"""
-    if _FOREIGN.search(str(error)) and "operand" not in str(error):
+    if re.search(_FOREIGN, str(error)) and "operand" not in str(error):
         return True
     if not _UNNAMED.search(str(error)):
         return False
