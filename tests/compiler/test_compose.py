@@ -1,6 +1,7 @@
 """A compiled function inside other transforms is differentiated and batched as a compiled function."""
 
 import itertools
+import pickle
 import warnings
 
 import numpy as np
@@ -93,7 +94,9 @@ def test_programs_are_compiled_once():
     gradient = ad.grad(jitted)
     for i in range(5):
         gradient(X + i)
-    assert [sum(map(len, p.specializations.values())) for p in programs(jitted)] == [1, 1]
+    assert [sum(map(len, p.specializations.values())) for p in programs(jitted)] == [1]
+    ad.vjp(jitted, X)[1](1.0)
+    assert [sum(map(len, p.specializations.values())) for p in programs(jitted)] == [1, 1, 1]
 
 
 def test_each_branch_has_its_pullback():
@@ -160,7 +163,97 @@ def test_errors_are_those_of_the_function():
     with pytest.raises(ValueError, match="no such model"):
         ad.grad(ad.jit(f))(X)
     with pytest.raises(np.linalg.LinAlgError):
-        ad.grad(ad.jit(lambda x: np.sum(np.linalg.inv(np.outer(x, x) * 0))))(X)
+        ad.grad(ad.jit(lambda x: np.sum(np.linalg.inv(np.outer(x, x)))))(0 * X)
+    with pytest.raises(TypeError, match="argument 0 is int64"):
+        ad.grad(ad.jit(np.sum))(np.arange(3))
+    with pytest.raises(ValueError, match="scalar result"):
+        ad.grad(ad.jit(lambda x: 2 * x))(X)
+
+
+# -- a transform as one program -----------------------------------------------------------------------------------
+
+WHOLE = {
+    "grad": ad.grad,
+    "grad of two": lambda f: ad.grad(f, (0, 1)),
+    "value and grad": ad.value_and_grad,
+    "hessian": ad.hessian,
+    "jacobian": ad.jacobian,
+    "vmap": lambda f: ad.vmap(f, in_axes=(0, None)),
+    "jacobian of grad": lambda f: ad.jacobian(ad.grad(f)),
+    "vmap of grad": lambda f: ad.vmap(ad.grad(f), in_axes=(0, None)),
+    "vmap, with a list": lambda f: ad.vmap(f, in_axes=[0, None]),
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_a_transform_of_a_compiled_function(name):
+    f = lambda x, w: np.sum(np.sin(w @ x) * x) if np.sum(w) > 0 else np.sum(x * w[0])
+    transform, jitted = WHOLE[name], ad.jit(f)
+    for w in (W, -W, W):
+        x = np.stack([X, 2 * X]) if "vmap" in name else X
+        agree(transform(jitted)(x, w), transform(f)(x, w))  # a new transform at each call
+    made = [p for p in programs(jitted) if p.specializations]
+    assert [sum(map(len, p.specializations.values())) for p in made] == [2]  # one for each branch
+
+
+def test_transforms_with_other_options_are_other_programs():
+    f = lambda x, y: (np.sum(x * x) * y, {"kept": x})
+    jitted = ad.jit(f)
+    for options in ({"argnums": 0}, {"argnums": 1}, {"argnums": (0,)}):
+        agree(ad.grad(jitted, has_aux=True, **options)(X, 2.0), ad.grad(f, has_aux=True, **options)(X, 2.0))
+    agree(ad.value_and_grad(jitted, has_aux=True)(X, 2.0), ad.value_and_grad(f, has_aux=True)(X, 2.0))
+    assert len(jitted._derivatives.programs) == 4
+
+
+def test_static_arguments_of_a_transform():
+    f = lambda x, power, *, scale: np.sum(x**power) * scale
+    jitted = ad.jit(f, static_argnums=1, static_argnames="scale")
+    for power, scale in ((2, 1.0), (2.0, 1.0), (2, 2.0)):
+        agree(ad.grad(jitted)(X, power, scale=scale), ad.grad(f)(X, power, scale=scale))
+
+
+def test_a_transform_that_is_not_compiled_is_staged_once():
+    staged = []
+
+    def f(x):
+        staged.append(1)  # so that it is not compiled
+        return np.sum(x * x)
+
+    gradient = ad.grad(ad.jit(f))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        counts = []
+        for _ in range(4):
+            before = len(staged)
+            agree(gradient(X), 2 * X)
+            counts.append(len(staged) - before)
+    assert counts[1:] == [1, 1, 1]
+
+
+def test_a_transform_where_errors_are_to_be_raised():
+    gradient = ad.grad(ad.jit(lambda x: np.sum(np.log(x))))
+    agree(gradient(X), 1 / X)
+    with np.errstate(all="raise"), pytest.raises(FloatingPointError):
+        gradient(0 * X)
+
+
+def test_a_function_that_asks_for_the_type():
+    def f(x):
+        return np.sum(x * x) if type(x) is np.ndarray else np.sum(x)
+
+    with pytest.raises(TypeError, match="the class of the tracer"):
+        ad.grad(ad.jit(f))(X)
+    asked = lambda x: np.sum(x * x) if type(len(x)) is int else np.sum(x)
+    agree(ad.grad(ad.jit(asked))(X), 2 * X)
+
+
+def test_a_transform_can_be_pickled():
+    gradient = pickle.loads(pickle.dumps(ad.grad(ad.jit(np.linalg.norm))))
+    agree(gradient(X), X / np.linalg.norm(X))
+
+
+def test_deterministic_functions():
+    agree(ad.grad(ad.jit(lambda x: np.sum(np.sin(W @ x)), deterministic=True))(X), ad.grad(lambda x: np.sum(np.sin(W @ x)))(X))
 
 
 def test_the_imperative_style():

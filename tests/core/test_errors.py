@@ -1,7 +1,9 @@
 """Bad input raises an error of the right class that names the user's line and says what to write instead."""
 
+import os
 import pickle
 import traceback
+import types
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from complaints import TRANSFORMS, X, complaint, every_transform, our_frames
 
 import adjoint as ad
 import adjoint.numpy as anp
+from adjoint.core import errors
 
 # -- what has no derivative ---------------------------------------------------------------------------------------
 
@@ -343,3 +346,36 @@ def test_an_error_of_an_earlier_call_is_not_taken_for_this_one():
         ad.grad(caught)(1.0)
         with pytest.raises(KeyError):
             ad.grad(lambda x: reads(x, False))(1.0)
+
+
+def _over_several_lines(x):
+    def inner(y):
+        return [
+        y + a
+        for a in range(3)
+    ]  # fmt: skip
+
+    try:
+        with np.errstate(all="ignore"):
+            return inner(
+                x,
+            )
+    finally:
+        del x
+
+
+@pytest.mark.parametrize("f", [_over_several_lines, lambda: (yield), errors.user_line, np.linalg.norm.__wrapped__])
+def test_the_line_of_each_instruction(f):
+    waiting = [f.__code__]
+    for code in waiting:
+        waiting += [c for c in code.co_consts if isinstance(c, types.CodeType)]
+        name = os.path.basename(code.co_filename)
+        wanted = [f"{name}:{line or code.co_firstlineno}" for line, *_ in code.co_positions()]
+        assert errors._lines_of(code) == wanted
+
+
+def test_the_lines_of_a_long_function():
+    source = "def f(x):\n" + "".join(f"    x = x * {i}.5\n" for i in range(2000)) + "    return x\n"
+    space = {}
+    exec(compile(source, "long.py", "exec"), space)
+    assert [e.line for e in ad.graph(space["f"])(1.0).equations] == [f"long.py:{i}" for i in range(2, 2002)]

@@ -6,6 +6,7 @@ from harness import check, draw
 
 import adjoint as ad
 import adjoint.numpy as anp
+from adjoint.ops import reduce as reductions
 from adjoint.ops.reduce import _DOUBLED
 
 RNG = np.random.default_rng(1)
@@ -134,3 +135,17 @@ def test_products_of_any_length_are_exact_at_zeros(n, zeros):
     np.testing.assert_allclose(ad.jvp(f, (x,), (t,))[1], np.sum(others * t), rtol=1e-11, atol=1e-14)
     if n <= 3 * _DOUBLED + 1:
         np.testing.assert_allclose(ad.jit(ad.hvp(f))(x, t), ad.jvp(ad.grad(f), (x,), (t,))[1], rtol=1e-10, atol=1e-14)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 16, 17])
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.complex128])
+def test_products_of_all_others(n, axis, dtype):
+    x = np.random.default_rng(n).uniform(0.5, 1.5, (n, 2) if axis == 0 else (2, n)).astype(dtype)
+    x.flat[1::4] = 0
+    for a in (x, np.asfortranarray(x), x[::-1]):
+        others = np.where(np.eye(n, dtype=bool)[..., None], 1, np.moveaxis(a, axis, 0))
+        wanted = np.moveaxis(others.prod(1), 0, axis)
+        found = reductions.others_product(a, axis)
+        assert found.dtype == dtype
+        np.testing.assert_allclose(found, wanted, rtol=1e-5)

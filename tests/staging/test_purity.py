@@ -151,6 +151,36 @@ class Model:
         return x * self.rng.normal()
 
 
+def drawn_late(x):
+    import random  # a module that is loaded while the function is staged
+
+    return x * random.random()
+
+
+def test_draws_from_a_module_that_is_loaded_meanwhile(monkeypatch):
+    monkeypatch.delitem(sys.modules, "random")
+    with pytest.raises(UnsupportedError, match="draws random numbers"):
+        ad.graph(drawn_late)(X)
+    monkeypatch.delitem(sys.modules, "random")
+    with pytest.raises(UnsupportedError, match="draws random numbers"):
+        ad.scan(lambda c, x: (drawn_late(c), None), 1.0, X)
+    monkeypatch.delitem(sys.modules, "random")
+    with pytest.warns(CompileWarning, match="draws random numbers"):
+        ad.jit(drawn_late)(X)
+
+
+def test_a_module_of_generators_that_is_loaded_meanwhile_and_not_used(monkeypatch):
+    def f(x):
+        import random  # noqa: F401
+
+        return 2 * x
+
+    for run in (lambda x: ad.graph(f)(x)(x), ad.jit(f), lambda x: ad.scan(lambda c, _: (f(c), None), x, X[:1])[0]):
+        monkeypatch.delitem(sys.modules, "random")
+        np.testing.assert_array_equal(run(X), 2 * X)
+        assert "random" in sys.modules
+
+
 def test_random_draws():
     state = np.random.RandomState(0)
     dice = random.Random(0)

@@ -17,7 +17,7 @@ import numpy as np
 
 from .. import numpy as anp
 from ..core.bind import Traced, numbers
-from ..source import in_body, in_graph, restrict
+from ..source.staged import in_body, in_graph, restrict
 from .builtin import is_batched, scalar
 from .face import Constant
 

@@ -103,6 +103,8 @@ def write(
                 raise
             return error
         caught.refuse()
+        if draws.is_blind:
+            return write(f, args, transform, sibling=sibling, weak=weak, alone=alone)
         if transform in _LOOPS and draws.happened:
             raise UnsupportedError(
                 f"{name_of(f)} draws random numbers, which would be the same in every iteration of {transform}; draw them "

@@ -36,7 +36,8 @@ from ..ir.graph import Equation, Graph, weak_numbers
 from ..numpy.tables import traced_tables
 from ..rewrite.loops import drop_idle_carries
 from ..rewrite.simplify import simplify
-from ..source import Recording, transformed
+from ..source.body import Recording
+from ..source.running import transformed
 from ..staging.purity import pure
 from ..staging.reads import Reads
 from ..transform.textbook import derivative

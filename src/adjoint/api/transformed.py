@@ -5,13 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..core.bind import is_tracking
 from ..core.errors import boundary
 from ..eager.on_gpu import follows_gpu
 from .arguments import name_of
 
 
+class NotCompiledError(Exception):
+    """There is no program for this call: the function itself runs. `give_up` warns and records the reason."""
+
+    def __init__(self, give_up: Callable[[], None] | None = None) -> None:
+        super().__init__("not compiled")
+        self.give_up = give_up
+
+
 class Transformed:
-    """`run(f, args, kwargs, transform=…, **options)` with f and the options fixed."""
+    """`run(f, args, kwargs, transform=…, **options)` with f and the options fixed.
+
+    If f is a compiled function, or a transform of one, this is one program as well: grad(jit(f)) runs as jit(grad(f)).
+    """
 
     def __init__(self, transform: str, run: Callable[..., Any], f: Callable[..., Any], **options: Any) -> None:
         self.transform = transform
@@ -30,6 +42,16 @@ class Transformed:
 
     @follows_gpu
     def _call(self, *args: Any, **kwargs: Any) -> Any:
+        f = self.f
+        while type(f) is Transformed:
+            f = f.f
+        whole = getattr(type(f), "compiled_transform", None)
+        program = None if whole is None or is_tracking() else whole(f, self)
+        if program is not None:
+            try:
+                return program(*args, **kwargs)
+            except NotCompiledError:
+                pass  # the transform runs eagerly, on compiled derivatives of f
         return self.run(self.f, args, kwargs, transform=self.transform, **self.options)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:

@@ -1,9 +1,10 @@
 """A compiled function inside an eager transform: `grad(jit(f))`, `vmap(jit(f))`, in any order and depth.
 
-Its derivative is compiled and cached as well. On a tape the call is one node: one program computes the results and the residuals,
-and a second one computes cotangents from the residuals. In forward mode one program computes results and tangents. Under vmap the
-batched function is compiled. Each of these programs is itself a compiled function, so a call with values of several transforms
-peels them off one by one.
+A transform of the function alone is one program, `jit(grad(f))`, kept beside it (`Derivatives.whole`). Inside other code, as in
+`grad(lambda x: jit(f)(x) ** 2)`, its derivative is compiled: on a tape the call is one node, for which one program computes the
+results and the residuals, and a second one the cotangents from the residuals; in forward mode one program computes results and
+tangents; under vmap the batched function is compiled. Each of these programs is itself a compiled function, so a call with values
+of several transforms peels them off one by one.
 
 A function that cannot be compiled, or that closes over traced values of the transform, runs eagerly.
 """
@@ -19,7 +20,7 @@ from ..api.bodies import write
 from ..api.custom_call import CustomCall
 from ..api.forward import jvp
 from ..api.grad import vjp
-from ..api.transformed import Transformed
+from ..api.transformed import NotCompiledError, Transformed
 from ..api.vmap import vmap
 from ..core.bind import Trace, Traced, unwrap_fresh
 from ..core.tree import Structure, flatten
@@ -35,14 +36,6 @@ if TYPE_CHECKING:
 
 Function = Callable[..., Any]
 RESULTS, RESIDUALS = "results", "residuals "
-
-
-class NotCompiledError(Exception):
-    """There is no program for this call: the function itself runs. `give_up` warns and records the reason."""
-
-    def __init__(self, give_up: Callable[[], None] | None = None) -> None:
-        super().__init__("not compiled")
-        self.give_up = give_up
 
 
 class Form(NamedTuple):
@@ -104,6 +97,24 @@ class Derivatives:
         found = self.programs[key]
         if found.eager:
             raise NotCompiledError
+        return found
+
+    def whole(self, made: Transformed) -> Jitted | None:
+        """A transform of the function, or several around each other, as one program; None if options cannot be told apart."""
+        chain: list[Transformed] = []
+        while type(made) is Transformed:
+            chain.append(made)
+            made = made.f  # type: ignore[assignment]
+        key = tuple([(t.transform, t.run, *((k, type(value), value) for k, value in t.options.items())) for t in chain])
+        try:
+            found = self.programs.get(key)
+        except TypeError:  # an option that cannot be hashed, as a list
+            return None
+        if found is None:
+            f = self.jitted.f
+            for t in reversed(chain):
+                f = Transformed(t.transform, t.run, f, **t.options)
+            found = self.programs[key] = self.jitted.whole(f)
         return found
 
     def on_batch(self, batch: Batch, leaves: Sequence[Any], form: Form, chosen: tuple[int, ...]) -> Any:

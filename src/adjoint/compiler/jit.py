@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..api.arguments import adopted, check_callable, name_of
+from ..api.transformed import NotCompiledError, Transformed
 from ..core.bind import Trace, Traced, is_tracking, unwrap_fresh
 from ..core.errors import (
     ArgumentError,
@@ -58,7 +59,7 @@ from .arguments import (
     sent,
 )
 from .calls import Chain, StaticChains
-from .compose import Derivatives, NotCompiledError
+from .compose import Derivatives
 from .gpu import GPUSpecialization
 from .recompilation import why_again
 from .specialization import Signature, Specialization, Staged, same_program
@@ -280,6 +281,18 @@ class Jitted:
     def _derivatives(self) -> Derivatives:
         return Derivatives(self)
 
+    def compiled_transform(self, made: Transformed) -> Jitted | None:
+        """The program of a transform of this function, whose arguments are plain: grad(jit(f)) is jit(grad(f)).
+
+        None if the transform is computed from the programs of this function instead.
+        """
+        return None if self.eager or self.options.device is not None else self._derivatives.whole(made)
+
+    def whole(self, f: Function) -> Jitted:
+        """A transform of this function, compiled in the same way. If it calls `type`, the transform also runs eagerly once."""
+        cls = Whole if self._line_of_type is None else Jitted
+        return cls(f, self.static_argnums, self.static_argnames, self.options._replace(donated=()))
+
     def derived(self, f: Function) -> Jitted:
         """A derivative of this function, compiled in the same way."""
         return Derived(f, (), (), self.options._replace(donated=()))
@@ -476,6 +489,9 @@ class Jitted:
 class Deterministic(Jitted):
     """A compiled function whose results do not depend on the number of threads: our loops never do, BLAS may."""
 
+    def compiled_transform(self, made: Transformed) -> None:
+        return None
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         from . import native  # heavy: loads LLVM
 
@@ -492,3 +508,13 @@ class Derived(Jitted):
     def _run_instead(self, args: Any, kwargs: Any, signature: Signature, error: Exception, bug: bool) -> Uncompiled:
         known = bug or adjoint_error_behind(error) is not None
         raise NotCompiledError(functools.partial(self._not_compiled, signature, error, bug) if known else None) from error
+
+
+class Whole(Derived):
+    """A transform of a compiled function as one program. Where there is none, it is computed from those of the function."""
+
+    def _run_instead(self, args: Any, kwargs: Any, signature: Signature, error: Exception, bug: bool) -> Uncompiled:
+        if bug:
+            self._not_compiled(signature, error, bug)
+        self.eager[signature] = f"{type(error).__name__}: {error}"
+        raise NotCompiledError from error

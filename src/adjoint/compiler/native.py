@@ -60,10 +60,9 @@ def one_thread_of_blas() -> blas.OneThread:
     return blas.OneThread(libraries, pool())
 
 
-_BY_LIBRARIES = re.compile(
-    r"^declare .*@(special\.[\w.]+|"
-    rf"{re.escape(pocketfft.PREFIX)}[\w.]+|adjoint_[ds](?:{'|'.join(blas.BLAS + blas.LAPACK)}))\(",
-    re.MULTILINE,
+_BY_LIBRARIES = (
+    r"(?m)^declare .*@(special\.[\w.]+|"
+    rf"{re.escape(pocketfft.PREFIX)}[\w.]+|adjoint_[ds](?:{'|'.join(blas.BLAS + blas.LAPACK)}))\("
 )
 
 
@@ -196,7 +195,7 @@ def assembled(lowered: Lowered, timed: bool = False) -> Native:
     name, code, was_cached = object_code(text)
     program = program_cache.CachedProgram(
         name,
-        tuple(_BY_LIBRARIES.findall(text)),
+        tuple(re.findall(_BY_LIBRARIES, text)),
         tuple(buffer.data for buffer in written.constants),
         tuple(written.foreign),
         written.guarded,

@@ -20,8 +20,9 @@ from ..core.tree import final, flatten, leaf_names
 from ..numpy.layout import with_strides
 from ..numpy.selected import trimmed
 from ..numpy.tables import traced_tables
-from ..source import ADOPTED_LOOPS, ALL, Scope, noting, reaches_adopted, transformed
-from ..source import lines as source_lines
+from ..source.notes import lines as source_lines
+from ..source.notes import noting
+from ..source.scope import ADOPTED_LOOPS, ALL, Scope, reaches_adopted
 from ..staging.guard import Guarded
 from ..staging.purity import Draws, difference, is_alone, watched
 from ..staging.reads import Reads
@@ -73,6 +74,8 @@ class Stager:
                 raise
             reads = Reads(by_value=True, traced=reads.traced)
             staged = once(reads)
+        if draws.is_blind:
+            return self.stage(args, kwargs, leaves, signature)
         if draws.happened:
             again = None if is_alone() else once(reads.again())
             if again is None or difference(staged.graph, again.graph) is not None:
@@ -123,7 +126,7 @@ def stage_call(
         with reads.noting(stage), noting() as became:
             positional, named = _given(arguments, args, kwargs, signature, inside, reads)
             staged = reads.fixed(f)
-            staged = staged if scope is None else transformed(staged, scope)
+            staged = staged if scope is None else _from_source(staged, scope)
             parts, out_structure = flatten(final(called_from_outside(staged)(*positional, **named), trimmed))
             if reads.asks_for_tables:  # and has caught our error
                 raise TableError("a plain array is read at a traced index")
@@ -164,6 +167,13 @@ def _apart(inputs: Sequence[Any], written: Sequence[int]) -> list[tuple[int, int
     """The pairs of arrays of which one is written to: the program is right if they do not share memory."""
     arrays = [i for i, x in enumerate(inputs) if is_array(x)]
     return [(i, j) for i in written for j in arrays if inputs[i] is not inputs[j] and (i < j or j not in written)]
+
+
+def _from_source(f: Any, scope: Scope) -> Any:
+    """A function with the loops and branches of its source staged."""
+    from ..source.running import transformed  # heavy: the rewriting of syntax trees, which few programs need
+
+    return transformed(f, scope)
 
 
 def _inputs(arguments: Arguments, leaves: Sequence[Any], signature: Signature, stage: Guarded) -> list[Traced]:

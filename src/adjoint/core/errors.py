@@ -34,7 +34,7 @@ _PLUMBING = frozenset({OWN, "numpy", "scipy", "cupy", "cupyx", *LABELLED, "mpmat
 }
 _files: dict[str, tuple[bool, str]] = {}  # per file name; looked up at every staged op
 _modules: dict[str, bool] = {}  # whether a module is plumbing
-_lines: dict[tuple[int, int], tuple[types.CodeType, str]] = {}  # by code and instruction, which finds a line more quickly
+_lines: dict[int, tuple[types.CodeType, list[str]]] = {}  # by the id of a code, which is kept alive: the line of each instruction
 
 
 def _file(name: str) -> tuple[bool, str]:
@@ -81,18 +81,24 @@ def user_line() -> str:
     while frame is not None:
         if not known(frame.f_globals.get("__name__", "")):
             code = frame.f_code
-            key = id(code), frame.f_lasti
-            held = _lines.get(key)
+            held = _lines.get(id(code))
             if held is not None:
-                return held[1]
+                return held[1][frame.f_lasti >> 1]
             if not _is_plumbing(frame):
-                if len(_lines) > 1 << 14:
-                    _lines.clear()
-                line = f"{_file(code.co_filename)[1]}:{frame.f_lineno}"
-                _lines[key] = code, line  # keeps the code alive, so that its id stays unique
-                return line
+                return _lines_of(code)[frame.f_lasti >> 1]
         frame = frame.f_back
     return ""
+
+
+def _lines_of(code: types.CodeType) -> list[str]:
+    """The line of each instruction, all at once: `frame.f_lineno` takes as long as the function has lines."""
+    if len(_lines) > 1 << 10:
+        _lines.clear()
+    file, found = _file(code.co_filename)[1], []
+    for start, end, line in code.co_lines():
+        found += [f"{file}:{line or code.co_firstlineno}"] * ((end - start) >> 1)
+    _lines[id(code)] = code, found
+    return found
 
 
 def user_level() -> int:
@@ -357,7 +363,7 @@ class CheckError(AdjointError, AssertionError):
     """Derivatives that disagree, found by `check_grads`."""
 
 
-_FOREIGN = re.compile(
+_FOREIGN = (  # compiled when an error is raised
     r"\b(Traced|View)\b.*(supported|to bytes)|bytes-like.*\b(Traced|View)\b|cupy.*got Traced|"
     r"has incorrect type .*got (Traced|View)\b|object expected; got \S*\b(Traced|View)$|component: Traced|"
     r"descriptor .* doesn't apply to a '(Traced|View)'|(?s:incompatible function arguments.*\b(Traced|View)\b)"
@@ -400,7 +406,7 @@ def _own_words(error: BaseException) -> BaseException:
 def _is_about_us(error: TypeError) -> bool:
     """Whether the error is of code that checks the class of its argument, on a traced value. (`json` names the underlying
     class.)"""
-    if _FOREIGN.search(str(error)) and "operand" not in str(error):
+    if re.search(_FOREIGN, str(error)) and "operand" not in str(error):
         return True
     if not _UNNAMED.search(str(error)):
         return False

@@ -182,11 +182,7 @@ def diagflat(v: Any, k: int = 0) -> Value:
 @implements(np.diagonal)
 def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Value:
     a = lift(a)
-    if ndim_of(a) < 2:
-        raise ValueError("diag requires an array of at least two dimensions")
-    i, j = canonical_axis(axis1, ndim_of(a)), canonical_axis(axis2, ndim_of(a))
-    if i == j:
-        raise ValueError("axis1 and axis2 cannot be the same")
+    i, j = _two_axes(a, axis1, axis2)
 
     def look(base: Value) -> Value:
         y = _diagonal(base, offset, i, j)
@@ -198,8 +194,20 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Value:
     return view(a, Seen(look, ask))
 
 
+def _two_axes(a: Value, axis1: int, axis2: int) -> tuple[int, int]:
+    """The axes of the matrices whose diagonals are meant."""
+    if ndim_of(a) < 2:
+        raise ValueError("diag requires an array of at least two dimensions")
+    i, j = canonical_axis(axis1, ndim_of(a)), canonical_axis(axis2, ndim_of(a))
+    if i == j:
+        raise ValueError("axis1 and axis2 cannot be the same")
+    return i, j
+
+
 def _diagonal(a: Value, offset: int, i: int, j: int) -> Value:
-    a = shapes.moveaxis(shapes.moveaxis(a, i, -1), j - (j > i), -1)
+    n = ndim_of(a)
+    if (i, j) != (n - 2, n - 1):
+        a = shapes.transpose(a, axes=(*(k for k in range(n) if k not in (i, j)), i, j))
     rows, columns = shape_of(a)[-2:]
     length = max(0, min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns))
     if ndim_of(a) == 2 and length:
@@ -212,7 +220,9 @@ def _diagonal(a: Value, offset: int, i: int, j: int) -> Value:
 
 @implements(np.trace)
 def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Value:
-    return np.sum(diagonal(a, offset, axis1, axis2), axis=-1, dtype=dtype, out=out)
+    a = lift(a)
+    i, j = _two_axes(a, axis1, axis2)
+    return np.sum(_diagonal(a, offset, i, j), axis=-1, dtype=dtype, out=out)
 
 
 # -- cutting ----------------------------------------------------------------------------------------------------

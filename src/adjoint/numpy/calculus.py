@@ -260,23 +260,26 @@ def correlate(a: Any, v: Any, mode: str | int = "valid") -> Value:
 def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Value:
     if axis is not None:
         axisa = axisb = axisc = axis
-    a, b = moveaxis(lift(a), axisa, 0), moveaxis(lift(b), axisb, 0)
-    sizes = {shape_of(a)[0], shape_of(b)[0]}
+    a, b = lift(a), lift(b)
+    i, j = canonical_axis(axisa, ndim_of(a)), canonical_axis(axisb, ndim_of(b))
+    sizes = {shape_of(a)[i], shape_of(b)[j]}
     if not sizes <= {2, 3}:
         raise ValueError("incompatible dimensions for cross product (dimension must be 2 or 3)")
-    (a0, a1, a2), (b0, b1, b2) = _components(a), _components(b)
+    (a0, a1, a2), (b0, b1, b2) = _components(a, i), _components(b, j)
     z = a0 * b1 - a1 * b0
     if sizes == {2}:
         return z
-    parts = np.broadcast_arrays(a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, z)
+    parts = a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, z
+    if len(set(map(shape_of, parts))) > 1:
+        parts = np.broadcast_arrays(*parts)
     axis = canonical_axis(axisc, ndim_of(z) + 1)
     y = joins.stack(*parts, axis=axis)
     return held_by(y, lambda: np.moveaxis(np.empty((*shape_of(z), 3), dtype_of(z)), -1, axis).strides)
 
 
-def _components(a: Value) -> list[Value]:
-    """The three components of vectors along the first axis; a plane vector has a zero third one."""
-    parts = [indexing.getitem(a, spec=(i,)) for i in range(shape_of(a)[0])]
+def _components(a: Value, axis: int) -> list[Value]:
+    """The three components of vectors along an axis; a plane vector has a zero third one."""
+    parts = [indexing.getitem(a, spec=(*[slice(None)] * axis, k)) for k in range(shape_of(a)[axis])]
     return parts if len(parts) == 3 else [*parts, 0.0]
 
 

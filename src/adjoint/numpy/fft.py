@@ -17,13 +17,28 @@ from ..ops import broadcast as shapes
 from ..ops import fft as transforms
 from ..ops.index import getitem, place
 from .arrange import roll
-from .dropin import drop_in
-from .standard import fftfreq as fftfreq
-from .standard import rfftfreq as rfftfreq
+from .dropin import drop_in, in_place_of
 from .table import lift, piecewise_constant
 from .ufunc import deliver
 
 piecewise_constant(np.fft.fftfreq, np.fft.rfftfreq)
+
+
+@in_place_of(np.fft.fftfreq)
+def fftfreq(n: int, d: float = 1.0, device: Any = None, *, dtype: Any = None) -> Any:
+    return np.fft.fftfreq(n, d, device).astype(_frequencies(dtype), copy=False)
+
+
+@in_place_of(np.fft.rfftfreq)
+def rfftfreq(n: int, d: float = 1.0, device: Any = None, *, dtype: Any = None) -> Any:
+    return np.fft.rfftfreq(n, d, device).astype(_frequencies(dtype), copy=False)
+
+
+def _frequencies(dtype: Any) -> np.dtype[Any]:
+    wanted = np.dtype(float if dtype is None else dtype)
+    if wanted.kind != "f":
+        raise ValueError(f"frequencies are real numbers, so their dtype cannot be {wanted}")
+    return wanted
 
 
 def _norm(norm: str | None) -> str:

@@ -185,11 +185,19 @@ def install_operators() -> None:
     for name, comparison in _COMPARISON.items():
         setattr(Traced, f"__{name}__", operator_for(name, comparison))
     for name, op in _BINARY.items():
-        _install_binary(name, operator_for(name, op))
-    # The rules that a recorder is made from are written with operators, so those come first.
-    for name, op in _BINARY.items():
-        if isinstance(op, Elementwise):
-            _install_binary(name, recorder(op, operator_for(name, op), name, _divide if name == "truediv" else None))
+        general = operator_for(name, op)
+        _install_binary(name, _recording(name, op, general) if isinstance(op, Elementwise) else general)
+
+
+def _recording(name: str, op: Elementwise, general: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """An operator that is replaced by its recorder when it is first used: few programs use all of them."""
+
+    def first(a: Any, b: Any) -> Any:
+        _install_binary(name, general)  # the rules that the recorder is made from are written with operators
+        _install_binary(name, recorder(op, general, name, _divide if name == "truediv" else None))
+        return general(a, b)
+
+    return first
 
 
 def _install_binary(name: str, run: Callable[[Any, Any], Any]) -> None:

@@ -47,9 +47,10 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Va
     widths = _widths(pad_width, ndim_of(a))
     if any(w < 0 for pair in widths for w in pair):
         raise ValueError("index can't contain negative values")
-    if mode in ("empty", "constant") and _is_zero(kwargs.get("constant_values", 0)):
-        spec = tuple(slice(low, low + n) for (low, _), n in zip(widths, shape_of(a), strict=True))
-        whole = tuple(low + n + high for (low, high), n in zip(widths, shape_of(a), strict=True))
+    if mode in ("empty", "constant") and ("constant_values" not in kwargs or _is_zero(kwargs["constant_values"])):
+        sizes = list(zip(widths, shape_of(a), strict=True))
+        spec = tuple([slice(low, low + n) for (low, _), n in sizes])
+        whole = tuple([low + n + high for (low, high), n in sizes])
         return held(indexing.place(a, spec=spec, shape=whole), "A", a)
     given = a
     for axis, (low, high) in enumerate(widths):
@@ -84,6 +85,8 @@ def _widths(pad_width: Any, n: int) -> list[tuple[int, int]]:
             low, high = width if isinstance(width, (tuple, list)) else (width, width)
             widths[canonical_axis(axis, n)] = (operator.index(low), operator.index(high))
         return widths
+    if type(pad_width) is int:
+        return [(pad_width, pad_width)] * n
     if np.asarray(pad_width).dtype.kind not in "iu":
         raise TypeError("`pad_width` must be of integral type.")
     return [(int(low), int(high)) for low, high in np.broadcast_to(pad_width, (n, 2))]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import string
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,6 +20,8 @@ from .table import implements, lift
 from .ufunc import deliver
 from .views import view
 from .ways import Written, strong
+
+_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 @implements(np.matmul)
@@ -192,7 +193,7 @@ def _einsum_arguments(operands: tuple[Any, ...]) -> tuple[str, list[Value]]:
     if explicit:
         lists.append(operands[-1])
     labels = sorted({k for part in lists for k in part if k is not Ellipsis})
-    letter = dict(zip(labels, string.ascii_letters, strict=False))
+    letter = dict(zip(labels, _LETTERS, strict=False))
     words = ["".join("..." if k is Ellipsis else letter[k] for k in part) for part in lists]
     return (",".join(words[:-1]) + "->" + words[-1] if explicit else ",".join(words)), values
 
@@ -203,7 +204,7 @@ def _explicit(subscripts: str, ndims: list[int], sums_ellipsis: bool) -> tuple[l
     inputs = left.split(",")
     if len(inputs) != len(ndims):
         raise ValueError(f"einsum: {len(inputs)} subscripts for {len(ndims)} operands")
-    unused = [c for c in string.ascii_letters if c not in subscripts]
+    unused = [c for c in _LETTERS if c not in subscripts]
     widest = 0
     for word, n in zip(inputs, ndims, strict=True):
         if "..." in word:

@@ -71,20 +71,3 @@ def _type_of(x: Any) -> Any:
     """The dtype of an array or a number; a dtype as it is."""
     is_array = hasattr(x, "shape") and not isinstance(x, (np.dtype, type))
     return dtype_of(x) if is_array or isinstance(x, (float, complex, int)) else x
-
-
-@in_place_of(np.fft.fftfreq)
-def fftfreq(n: int, d: float = 1.0, device: Any = None, *, dtype: Any = None) -> Any:
-    return np.fft.fftfreq(n, d, device).astype(_frequencies(dtype), copy=False)
-
-
-@in_place_of(np.fft.rfftfreq)
-def rfftfreq(n: int, d: float = 1.0, device: Any = None, *, dtype: Any = None) -> Any:
-    return np.fft.rfftfreq(n, d, device).astype(_frequencies(dtype), copy=False)
-
-
-def _frequencies(dtype: Any) -> np.dtype[Any]:
-    wanted = np.dtype(float if dtype is None else dtype)
-    if wanted.kind != "f":
-        raise ValueError(f"frequencies are real numbers, so their dtype cannot be {wanted}")
-    return wanted

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import TYPE_CHECKING
 
-from .rewrite import Site
+if TYPE_CHECKING:  # heavy: the rewriting of syntax trees
+    from .rewrite import Site
 
 _Found = dict[tuple[str, str, str], None]  # line, kind and text, each once
 _noting: ContextVar[_Found | None] = ContextVar("adjoint_source_notes", default=None)

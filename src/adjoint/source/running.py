@@ -10,31 +10,29 @@ loop around it runs as well.
 from __future__ import annotations
 
 import functools
-import os
-import sys
 import types
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any
 
 from ..core.bind import Traced
 from ..core.errors import UnsupportedError, user_line
-from ..core.home import ADOPTED, COPIES, RUNTIME, is_copy, is_own
+from ..core.home import RUNTIME, is_own
 from ..core.quick import unquick
 from ..core.types import shape_of
 from ..ops.broadcast import where
 from ..ops.elementwise import greater, less, logical_not
 from ..staging.body import Body
 from ..staging.guard import Guarded
-from ..staging.reach import is_users, reached
+from ..staging.reach import is_users
 from ..staging.stage import Stage
 from . import items, notes, rewrite
 from .body import Recording
 from .branch import stage_branch
 from .rewrite import NoSourceError, Site
+from .scope import ALL, Scope, is_adopted
 from .staged import innermost, is_staged, keep_python, require, stage_for, stage_while, truth
 from .state import ChangeError, common_class, is_number
 from .variables import Cells, RefusedError, contents, with_article
@@ -82,29 +80,6 @@ def _explained(site: Site, why: str) -> Iterator[None]:
         if why:
             error.add_note(f"the {site.kind} at {site.line} runs in Python: {why}")
         raise
-
-
-@dataclass(frozen=True)
-class Scope:
-    """Whose loops and branches are staged: those of user code (`jit(f, source=True)`), or the loops of adopted code.
-
-    A branch of adopted code outside of loops is a guard, which costs less to compile and to run, until calls have gone both ways.
-    """
-
-    is_all: bool
-    varying: frozenset[str] = frozenset()  # lines of adopted code where calls have gone both ways
-
-    def is_in(self, code: types.CodeType) -> bool:
-        """Whether a varying line is in a function, or in one inside it."""
-        if not self.varying:
-            return False
-        file = os.path.basename(code.co_filename)
-        if any(f"{file}:{line}" in self.varying for _, _, line in code.co_lines()):
-            return True
-        return any(self.is_in(c) for c in code.co_consts if isinstance(c, types.CodeType))
-
-
-ALL, ADOPTED_LOOPS = Scope(is_all=True), Scope(is_all=False)
 
 
 class Runtime:
@@ -325,19 +300,6 @@ def _described(x: Any) -> str:
     return "a number" if isinstance(x, Traced) else with_article(type(x).__name__)
 
 
-def reaches_adopted(f: Any) -> bool:
-    """Whether a function can call adopted code, as far as its names, closure and attributes tell."""
-    if COPIES not in sys.modules:
-        return False
-    return any(_is_adopted(x) for x in reached(f))
-
-
-def _is_adopted(x: Any) -> bool:
-    if isinstance(x, types.FunctionType):
-        return ADOPTED in x.__builtins__  # type: ignore[attr-defined]
-    return is_copy(x.__name__ if isinstance(x, types.ModuleType) else (x if isinstance(x, type) else type(x)).__module__)
-
-
 def transformed(f: Any, scope: Scope = ALL) -> Any:
     """A function with its loops and branches staged, and those of the functions that it calls; anything else unchanged."""
     f = unquick(f)
@@ -365,7 +327,7 @@ def _function(f: types.FunctionType, scope: Scope) -> Any:
     if RUNTIME in f.__code__.co_freevars:  # rewritten already, or defined in rewritten code
         return f
     only_calls = not scope.is_all and not (
-        _is_adopted(f) and (isinstance(innermost(), Body) or rewrite.has_loop(f.__code__) or scope.is_in(f.__code__))
+        is_adopted(f) and (isinstance(innermost(), Body) or rewrite.has_loop(f.__code__) or scope.is_in(f.__code__))
     )
     try:
         found = rewrite.rewritten(f, only_calls)
@@ -417,4 +379,4 @@ def _is_function(x: Any) -> bool:
     return callable(x) and not isinstance(x, type)
 
 
-__all__ = ["FEW", "Runtime", "Scope", "reaches_adopted", "transformed"]
+__all__ = ["FEW", "Runtime", "transformed"]

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..staging.purity import GENERATORS, set_state, state_of
+from ..staging.purity import is_generator, set_state, state_of
 from ..staging.reach import is_library
 
 
@@ -65,7 +65,7 @@ def children(name: str, x: Any) -> list[tuple[str, Any]]:
         return [(name, x.__self__), (name, x.__func__)]
     if isinstance(x, types.BuiltinMethodType):
         return [(name, x.__self__)]
-    if isinstance(x, (bytearray, array.array, np.ndarray, *GENERATORS)):
+    if isinstance(x, (bytearray, array.array, np.ndarray)) or is_generator(x):
         return []
     if isinstance(x, functools.partial):
         return [(name, y) for y in (x.func, *x.args, *x.keywords.values())]
@@ -101,7 +101,7 @@ def _slots(x: Any) -> list[_Slot]:
 def _state(x: Any) -> Any:
     if isinstance(x, (list, dict, set, deque, bytearray, array.array)):
         return x[:] if isinstance(x, (bytearray, array.array)) else x.copy()
-    if isinstance(x, GENERATORS):
+    if is_generator(x):
         return pickle.dumps(state_of(x))
     if isinstance(x, np.ndarray):  # not of numbers
         return x.tobytes(), x.copy()
@@ -136,7 +136,7 @@ def _same(x: Any, now: Any, before: Any) -> bool:
 
 
 def _restore(x: Any, before: Any) -> None:
-    if isinstance(x, GENERATORS):
+    if is_generator(x):
         set_state(x, pickle.loads(before))
     elif isinstance(x, np.ndarray):
         x[...] = before[1]

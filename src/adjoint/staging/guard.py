@@ -300,7 +300,20 @@ class Guarded(Stage):
             isinstance(a, Traced) and a.aux[0] in self.pending for a in args if getattr(a, "by", None) is self
         ):
             args = promoted(op, args, self.class_of_pending)
-        operands, facts = self.operands_of(op, args)
+        program, light = self.program, self.light
+        type_of = program.type_of
+        operands: list[int] = []
+        facts: list[Any] = [op]  # what determines the types of the results: the op, and a type or promotion key for each operand
+        for a in args:
+            if type(a) in PYTHON_NUMBERS:
+                number, fact = self.weak_number(a)
+            elif isinstance(a, Traced) and a.by is self:
+                number = a.aux[0]
+                fact = light[number] if number in light else type_of[number]
+            else:
+                number, fact = self.plain_operand(a)
+            operands.append(number)
+            facts.append(fact)
         if params:
             params = with_numbers(params)
             facts.append(parameters(op, params))
@@ -333,21 +346,6 @@ class Guarded(Stage):
         return y
 
     order_of: Callable[..., Any]  # of a result whose operands have an order of their own, set by numpy/layout.py
-
-    def operands_of(self, op: Op, args: Sequence[Any]) -> tuple[list[int], list[Any]]:
-        """The operands, and the facts that determine the types of the results: the op, and a type or promotion key for each."""
-        light, type_of = self.light, self.program.type_of
-        operands: list[int] = []
-        facts: list[Any] = [op]
-        for a in args:
-            if isinstance(a, Traced) and a.by is self:
-                number = a.aux[0]
-                fact = light[number] if light and number in light else type_of[number]
-            else:
-                number, fact = self.weak_number(a) if type(a) in PYTHON_NUMBERS else self.plain_operand(a)
-            operands.append(number)
-            facts.append(fact)
-        return operands, facts
 
     def integers_of(self, op: Op, operands: Sequence[int], params: dict[str, Any], sizes: Sequence[int]) -> tuple[int, ...]:
         """The integers of an index, which must be inside the axes that they read."""

@@ -21,12 +21,11 @@ import functools
 import inspect
 import os
 import pickle
-import random
 import sys
 import sysconfig
 import threading
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeVar
@@ -123,23 +122,23 @@ def watched() -> Iterator[None]:
 
 # -- seeds from the system, questions about files ---------------------------------------------------------------
 
-_SEED = random.Random.seed
-
 
 class _Sources:
     """The system's sources of random bits, and what tells about files; replaced by refusals while something is staged."""
 
     def __init__(self) -> None:
-        # np.random.default_rng() and secrets go through the second.
-        self.places = [(os, "urandom"), (random, "_urandom"), (random.Random, "seed")]
-        self.places += [(os, "getrandom")] if hasattr(os, "getrandom") else []
-        self.places += [(os, name) for name in ("stat", "lstat", "access", "readlink", "statvfs") if hasattr(os, name)]
+        self.of_system = [(os, "urandom")]
+        self.of_system += [(os, "getrandom")] if hasattr(os, "getrandom") else []
+        self.of_system += [(os, name) for name in ("stat", "lstat", "access", "readlink", "statvfs") if hasattr(os, name)]
+        self.places: list[tuple[Any, str]] = []
         self.originals: list[Any] = []
         self.watches = 0
 
     def __enter__(self) -> None:
         with _lock:
             if not self.watches:
+                random = sys.modules.get("random")  # np.random.default_rng() and secrets go through its `_urandom`
+                self.places = self.of_system + ([] if random is None else [(random, "_urandom"), (random.Random, "seed")])
                 self.originals = [getattr(owner, name) for owner, name in self.places]
                 for (owner, name), original in zip(self.places, self.originals, strict=True):
                     setattr(owner, name, _refusing(original) if "rand" in name or name == "seed" else _hiding(original))
@@ -161,7 +160,7 @@ def _refusing(original: Any) -> Any:
 
     @functools.wraps(original)
     def asked(*args: Any, **kwargs: Any) -> Any:
-        seeded = original is _SEED and (kwargs.get("a") is not None or args[1:2] not in ((), (None,)))
+        seeded = original.__name__ == "seed" and (kwargs.get("a") is not None or args[1:2] not in ((), (None,)))
         line = None if seeded or _staging.get() is None else _line(sys._getframe(1))
         if line is not None:
             raise refused(
@@ -192,12 +191,21 @@ def _hiding(original: Any) -> Any:
 
 
 class Draws:
-    """Detects whether generators have advanced since this was made: the global ones, and those that f can reach."""
+    """Detects whether generators have advanced since this was made: the global ones, and those that f can reach.
+
+    `random` and `numpy.random` are looked for among the loaded modules: they take longer to load than a short program to stage.
+    """
 
     def __init__(self, f: Any) -> None:
-        self.generators = [x for x in reached(f) if isinstance(x, GENERATORS) and not isinstance(x, random.SystemRandom)]
-        self.generators += [random._inst, np.random.mtrand._rand]  # type: ignore[attr-defined]
+        self.shared = _loaded(_SHARED)
+        self.generators = [x for x in reached(f) if is_generator(x) and not isinstance(x, tuple(_loaded(_STATELESS)))]
+        self.generators += self.shared
         self.before = self.states()
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether a module of generators was loaded meanwhile, so that draws from its global one are not known."""
+        return len(_loaded(_SHARED)) != len(self.shared)
 
     def states(self) -> list[Any]:
         return [pickle.dumps(state_of(generator)) for generator in self.generators]
@@ -214,22 +222,34 @@ class Draws:
                 set_state(generator, pickle.loads(state))
 
 
-GENERATORS = (np.random.Generator, np.random.RandomState, random.Random)
+_GENERATORS = (("random", "Random"), ("numpy.random._generator", "Generator"), ("numpy.random.mtrand", "RandomState"))
+_SHARED = (("random", "_inst"), ("numpy.random.mtrand", "_rand"))  # behind `random.random()` and `np.random.normal()`
+_STATELESS = (("random", "SystemRandom"),)
+
+
+def _loaded(names: Iterable[tuple[str, str]]) -> list[Any]:
+    """Objects of modules, as far as these are loaded: a generator exists only then."""
+    return [found for module, name in names if (found := getattr(sys.modules.get(module), name, None)) is not None]
+
+
+def is_generator(x: Any) -> bool:
+    """Whether x is a random generator of Python or NumPy."""
+    return isinstance(x, tuple(_loaded(_GENERATORS)))
 
 
 def state_of(generator: Any) -> Any:
-    if isinstance(generator, random.Random):
+    if hasattr(generator, "getstate"):  # of Python
         return generator.getstate()
-    return generator.bit_generator.state if isinstance(generator, np.random.Generator) else generator.get_state(legacy=False)
+    return generator.get_state(legacy=False) if hasattr(generator, "get_state") else generator.bit_generator.state
 
 
 def set_state(generator: Any, state: Any) -> None:
-    if isinstance(generator, random.Random):
+    if hasattr(generator, "setstate"):
         generator.setstate(state)
-    elif isinstance(generator, np.random.Generator):
-        generator.bit_generator.state = state
-    else:
+    elif hasattr(generator, "set_state"):
         generator.set_state(state)
+    else:
+        generator.bit_generator.state = state
 
 
 # -- constants --------------------------------------------------------------------------------------------------
@@ -298,6 +318,8 @@ def pure(f: Any, stage: Callable[[], G]) -> G:
     draws = Draws(f)
     with watched():
         graph = stage()
+    if draws.is_blind:
+        return pure(f, stage)
     moved = draws.happened
     if not moved and not is_suspect(graph):
         return graph

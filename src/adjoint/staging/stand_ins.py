@@ -4,7 +4,6 @@ generator."""
 from __future__ import annotations
 
 import datetime
-import logging
 import os
 import sys
 import threading
@@ -15,7 +14,7 @@ from typing import Any
 
 from ..core.errors import UnsupportedError
 from ..core.home import OWN, package_of
-from .purity import GENERATORS, refused
+from .purity import is_generator, refused
 
 _CLOCK = (
     "time time_ns perf_counter perf_counter_ns monotonic monotonic_ns process_time process_time_ns thread_time thread_time_ns "
@@ -130,7 +129,7 @@ class Partly(Refused):
 
 
 def _logger(name: str | None = None) -> Any:
-    return stand_in(logging.getLogger(name), "logging.getLogger()")
+    return stand_in(sys.modules["logging"].getLogger(name), "logging.getLogger()")
 
 
 class Library(types.ModuleType):
@@ -179,7 +178,7 @@ def stand_in(x: Any, name: str) -> Any:
         return Refused(x, "reads a context variable", name)
     if isinstance(x, threading.Event):
         return Refused(x, "reads a signal between threads", name)
-    if x is logging.getLogger:
+    if "logging" in sys.modules and x is sys.modules["logging"].getLogger:
         return _logger
     package = package_of(type(x).__module__)
     if (
@@ -189,7 +188,7 @@ def stand_in(x: Any, name: str) -> Any:
     ):
         return Partly(x, f"reads the state of a {type(x).__name__}", name)
     drawn = getattr(x, "__self__", None) if isinstance(x, (types.BuiltinMethodType, types.MethodType)) else x
-    if isinstance(drawn, GENERATORS):
+    if is_generator(drawn):
         return Refused(x, "draws random numbers", name)
     return x
 

@@ -22,6 +22,7 @@ import numpy as np
 from ..core.tree import flatten
 from .reach import is_users, reached
 
+_IS_OP = dis.opmap["IS_OP"]
 _TOLERANCE = 1e-6  # rounding of another order of operations; a wrong branch differs more
 
 
@@ -81,7 +82,7 @@ def _calls_type(code: types.CodeType) -> int | None:
 @functools.lru_cache(1 << 10)
 def _compares_bools(code: types.CodeType) -> int | None:
     """The line of `x is True`, or of `case True:`."""
-    if not any(constant is True or constant is False for constant in code.co_consts):
+    if _IS_OP not in code.co_code[::2] or not any(constant is True or constant is False for constant in code.co_consts):
         return None
     before: list[dis.Instruction] = []
     for instruction in dis.get_instructions(code):
@@ -96,6 +97,8 @@ def _compares(code: types.CodeType) -> bool:
     """Whether code compares anything by identity, except with a constant or a global: `x is None` asks nothing of the kind."""
     if not _SAME.isdisjoint(code.co_names):
         return True
+    if _IS_OP not in code.co_code[::2]:  # found at once; reading the instructions of a long function takes a second
+        return False
     names = [i.opname for i in dis.get_instructions(code) if i.opname != "CACHE"]
     return any(name == "IS_OP" and names[k - 1] not in ("LOAD_CONST", "LOAD_GLOBAL") for k, name in enumerate(names))
 

@@ -12,35 +12,33 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import os
 import stat
 import sys
-import tempfile
-from pathlib import Path
+import threading
 
 LIMIT = 256 << 20  # bytes, in all
 _MAGIC = b"adjoint object 1\n"
 _DIGEST = 32
 
 
-def folder() -> Path | None:
+def folder() -> str | None:
     """The folder of the entries; None if the cache is disabled."""
     asked = os.environ.get("ADJOINT_CACHE_DIR")
     if asked is not None:
-        return _home(Path(asked)) if asked else None
+        return _home(asked) if asked else None
     if sys.platform == "darwin":
-        return _home(Path("~/Library/Caches/adjoint"))
+        return _home("~/Library/Caches/adjoint")
     if os.name == "nt":
-        return _home(Path(os.environ.get("LOCALAPPDATA", "~"), "adjoint", "Cache"))
-    return _home(Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "adjoint"))
+        return _home(os.path.join(os.environ.get("LOCALAPPDATA", "~"), "adjoint", "Cache"))
+    return _home(os.path.join(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "adjoint"))
 
 
-def _home(path: Path) -> Path | None:
+def _home(path: str) -> str | None:
     """The path with `~` as the user's home; None for a user without one, as in some containers."""
-    try:
-        return path.expanduser()
-    except RuntimeError:
-        return None
+    found = os.path.expanduser(path)
+    return None if found.startswith("~") else found
 
 
 def key(*parts: str) -> str:
@@ -57,9 +55,9 @@ def read(name: str) -> bytes | None:
     place = folder()
     if place is None:
         return None
-    path = place / f"{name}.o"
+    path = os.path.join(place, f"{name}.o")
     try:
-        with path.open("rb") as file:
+        with open(path, "rb") as file:
             if not _is_ours(os.fstat(file.fileno())):
                 return None
             data = file.read()
@@ -81,17 +79,17 @@ def write(name: str, contents: bytes) -> None:
     if place is None:
         return
     try:
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not _is_ours(place.stat()):
+        _make(place)
+        if not _is_ours(os.stat(place)):
             return
-        handle, temporary = tempfile.mkstemp(dir=place, suffix=".tmp")
+        path = os.path.join(place, f"{os.getpid()}-{threading.get_ident()}-{next(_numbers)}.tmp")
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
     except OSError:
         return
-    path = Path(temporary)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(_MAGIC + hashlib.sha256(contents).digest() + contents)
-        path.replace(place / f"{name}.o")
+        os.replace(path, os.path.join(place, f"{name}.o"))
     except OSError:
         _remove(path)
         return
@@ -101,7 +99,15 @@ def write(name: str, contents: bytes) -> None:
         _shrink(place)
 
 
-_written: dict[Path, int] = {}  # bytes written since the last scan of a folder
+_written: dict[str, int] = {}  # bytes written since the last scan of a folder
+_numbers = itertools.count()  # of temporary files
+
+
+def _make(place: str) -> None:
+    """Make a folder for this user alone, and the folders around it."""
+    os.makedirs(os.path.dirname(place) or ".", exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(place, 0o700)
 
 
 def _is_ours(status: os.stat_result) -> bool:
@@ -111,15 +117,15 @@ def _is_ours(status: os.stat_result) -> bool:
     return status.st_uid == os.getuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
-def _shrink(place: Path) -> None:
+def _shrink(place: str) -> None:
     """Remove entries above the limit, the least recently used first."""
     entries = []
-    for path in (*place.glob("*.o"), *place.glob("*.tmp")):  # a killed process leaves one of these
-        try:
-            status = path.stat()
-        except OSError:  # another process was faster
-            continue
-        entries.append((status.st_mtime, status.st_size, path))
+    with os.scandir(place) as found:
+        for entry in found:
+            if entry.name.endswith((".o", ".tmp")):  # a killed process leaves one of the latter
+                with contextlib.suppress(OSError):  # another process was faster
+                    status = entry.stat()
+                    entries.append((status.st_mtime, status.st_size, entry.path))
     total = sum(size for _, size, _ in entries)
     for _, size, path in sorted(entries):
         if total <= LIMIT:
@@ -128,6 +134,6 @@ def _shrink(place: Path) -> None:
         total -= size
 
 
-def _remove(path: Path) -> None:
+def _remove(path: str) -> None:
     with contextlib.suppress(OSError):  # a read-only folder, or another process was faster
-        path.unlink()
+        os.unlink(path)

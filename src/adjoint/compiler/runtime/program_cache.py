@@ -17,7 +17,6 @@ import sys
 import time
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -32,7 +31,7 @@ if TYPE_CHECKING:  # heavy; an entry with foreign calls loads it
     from ..lower.step import Foreign
 
 LARGEST = 1 << 22  # bytes of constants in an entry
-_PACKAGE = Path(sys.modules[__name__.partition(".")[0]].__path__[0])
+_PACKAGE: str = sys.modules[__name__.partition(".")[0]].__path__[0]
 _LOADED = time.time_ns()  # when this process loaded the compiler
 
 
@@ -107,14 +106,22 @@ def _compiler() -> tuple[str, ...] | None:
     own = _stamps(_PACKAGE)
     if scipy is None or scipy.origin is None or own is None:
         return None
-    library = Path(scipy.origin).with_name("version.py")
-    versions = VERSION, np.__version__, library.read_text() if library.is_file() else "", sys.version, platform.machine()
-    return *versions, own
+    versions = VERSION, np.__version__, _contents(os.path.join(os.path.dirname(scipy.origin), "version.py")), sys.version
+    return *versions, platform.machine(), own
 
 
-def _stamps(folder: Path) -> str | None:
+def _contents(path: str) -> str:
+    """The text of a file; '' if there is none."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except FileNotFoundError:
+        return ""
+
+
+def _stamps(folder: str) -> str | None:
     """A digest of the sizes and times of the source files; None if one has changed since it was loaded."""
-    found = sorted(_sources(str(folder)))
+    found = sorted(_sources(folder))
     if not found or max(time for _, _, time in found) > _LOADED:
         return None
     return hashlib.sha256(repr(found).encode()).hexdigest()
