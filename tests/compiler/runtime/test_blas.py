@@ -160,14 +160,28 @@ def square(n):
     return ad.jit(lambda x: x @ x), np.ones((n, n)) / n
 
 
-@pytest.mark.parametrize(("n", "limited"), [(39, False), (41, True), (161, True), (162, False), (300, False)])
-def test_short_products_have_one_thread(noted, n, limited):
+@pytest.mark.parametrize(("n", "limited"), [(39, False), (41, True), (161, True), (162, True), (300, True)])
+def test_products_have_one_thread(noted, n, limited):
+    """The larger two are cut into pieces, each of which asks for it."""
     f, x = square(n)
     assert SHORT[0] <= n**3 < SHORT[1] or not limited
     for _ in range(3):
         noted.clear()
         np.testing.assert_allclose(f(x), x @ x)
-        assert noted == ([1, 2] if limited else [])
+        assert noted[:2] == noted[-2:] == ([1, 2] if limited else [])
+        assert len(noted) <= 2 or n > 161
+
+
+@pytest.mark.parametrize(("inner", "limited"), [(2 * (1 << 14) - 1, True), (2 * (1 << 14), False)])
+def test_long_products_that_cannot_be_cut_have_the_threads_of_blas(noted, inner, limited):
+    a = np.ones((32, inner))
+    f = ad.jit(lambda a, b: a.T @ b)
+    b = np.ones((inner, 64))
+    assert (32 * 64 * inner < SHORT[1]) == limited
+    f(a.T.copy(), b)
+    noted.clear()
+    np.testing.assert_allclose(f(a.T.copy(), b), a @ b)
+    assert noted == ([1, 2] if limited else [])
 
 
 def test_decompositions_too(noted):

@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 #: The code of each failure in `entry.ERRORS`.
 FAILURES = {"singular": 5, "indefinite": 6, "eigenvalues": 7, "singular values": 8}
 
-#: Multiplications of a call of BLAS that has one thread. Below the first number it has one anyway; see `runtime.blas`.
-SHORT = (1 << 16, 1 << 22)
+#: Multiplications of a call of BLAS that has one thread. Below the first number it has one anyway; see `runtime.blas`. Up to the
+#: second it takes 3 ms at most, and the threads of BLAS on a busy machine hundreds.
+SHORT = (1 << 16, 1 << 26)
 
 _NAME = "@NAME"  # placeholder for the name of a function
 _BLOCK, _MOST_BLOCKS = 64, 32  # of a triangular system
@@ -119,7 +120,7 @@ class Matrix:
     def define(self) -> str:
         """The text of the function, with a placeholder for its name."""
         routine = _product if isinstance(self.step, Product) else _ROUTINES[self.step.routine]
-        is_short = Switch.ONE_BLAS_THREAD.on and SHORT[0] <= _multiplications(self.step) < SHORT[1]
+        is_short = Switch.ONE_BLAS_THREAD.on and SHORT[0] <= multiplications(self.step) < SHORT[1]
         if is_short:
             self.limit_threads("one")
         result = routine(self, *(f"%p{i}" for i in range(self.count)))
@@ -198,7 +199,7 @@ class Matrix:
         return self.step.inout[view].shape[-2]
 
 
-def _multiplications(step: Lapack | Product) -> int:
+def multiplications(step: Lapack | Product) -> int:
     """About how many a call makes."""
     if isinstance(step, Product):
         return step.left.shape[-2] * step.left.shape[-1] * step.right.shape[-1]
@@ -210,7 +211,7 @@ def _product(c: Matrix, left: str, right: str, out: str) -> str:
     a, b = c.step.left, c.step.right
     (rows, inner), columns = a.shape[-2:], b.shape[-1]
     one, zero = (c.number(literal(value, c.dtype), c.kind) for value in (1, 0))
-    (how_a, long_a), (how_b, long_b) = _layout(a), _layout(b)
+    (how_a, long_a), (how_b, long_b) = layout(a), layout(b)
     if columns == 1:
         c.vector_product(how_a == "N", (rows, inner), left, long_a, right, b.strides[-2], out)
     elif rows == 1:
@@ -235,7 +236,7 @@ def _stripes(rows: int, inner: int, triangle: str) -> list[tuple[int, int, int, 
     return [(lo, hi, 0, hi) if triangle == "lower" else (lo, hi, lo, inner) for lo, hi in parts]
 
 
-def _layout(view: View) -> tuple[str, int]:
+def layout(view: View) -> tuple[str, int]:
     """How BLAS, which sees the transpose, reads a matrix: unchanged if rows are contiguous, else transposed."""
     (rows, columns), (down, across) = view.shape[-2:], view.strides[-2:]
     if (across == 1 or columns == 1) and (down >= columns or rows == 1):
