@@ -27,6 +27,7 @@ def test_loops_are_rolled_before_anything_is_simplified():
         "elements",
         "share iterations",
         "sink sums",
+        "sum points last",
         "distribute",
         "share offsets",
     ]

@@ -14,7 +14,18 @@ from .complex import has_complex, split_complex
 from .covered import join_places
 from .elements import compute_elements
 from .halves import has_halves, widen_halves
-from .loops import Rolled, RolledLoop, Unrolled, distribute, drop_idle_carries, roll, share_iterations, share_offsets, sink_sums
+from .loops import (
+    Rolled,
+    RolledLoop,
+    Unrolled,
+    distribute,
+    drop_idle_carries,
+    roll,
+    share_iterations,
+    share_offsets,
+    sink_sums,
+    sum_points_last,
+)
 from .simplify import simplify
 from .written import forward_writes
 
@@ -33,6 +44,7 @@ PASSES: dict[str, Callable[[Graph, Collection[int]], Graph | Rolled]] = {
     "elements": lambda graph, weak: compute_elements(graph),  # of arrays of which few are read
     "share iterations": lambda graph, weak: share_iterations(graph),  # common subexpressions of scans
     "sink sums": lambda graph, weak: sink_sums(graph),  # sums of products over iterations become one product
+    "sum points last": lambda graph, weak: sum_points_last(graph),  # so that the points of a loop are independent
     "distribute": lambda graph, weak: distribute(graph),  # functions that no later iteration needs, after their loop
     "share offsets": lambda graph, weak: share_offsets(graph),  # rows of indices that differ by a constant
 }

@@ -136,3 +136,54 @@ def test_compiled_gradients_of_loops_agree():
     assert np.isclose(curvature(0.3, 7), ad.grad(ad.grad(series))(0.3, 7))
     both = ad.jit(ad.vmap(ad.grad(series), in_axes=(0, None)))
     assert np.allclose(both(np.array([0.3, 0.7]), 6), [ad.grad(series)(x, 6) for x in (0.3, 0.7)])
+
+
+@pytest.mark.parametrize(
+    ("starts", "left"),
+    [
+        ((True, True, False), 1),  # all by induction: the numbers are left
+        ((True, True, True), 2),  # c may become False
+        ((False, True, False), 3),  # a may become True, so that b does not follow
+        (([True, False, True], True, None), 4),  # of different elements, or not known
+    ],
+)
+def test_masks_that_stay_what_they_are_by_induction(starts, left):
+    def step(carry, _):
+        a, b, c, x = carry
+        high = x > 2.0
+        return (a | high, b & a, c & high, x + np.where(c, 1.0, np.where(b, x, 0.0))), None
+
+    def f(x, m):
+        a, b, c = (m if start is None else np.zeros(3, bool) | start for start in starts)
+        return ad.scan(step, (a, b, c, x), None, length=4)[0]
+
+    m = np.array([True, False, True])
+    for x in (np.zeros(3), np.array([0.4, 1.0, 9.0])):
+        smaller = trimmed(ad.graph(f)(x, m), x, m)
+    (scan,) = [e for e in smaller.equations if e.op.name == "scan"]
+    assert scan.params["carries"] == left
+
+
+def test_masks_of_a_while_loop_by_induction():
+    def f(x):
+        live = np.ones(3, bool)
+        body = lambda c: (np.where(c[1], c[0] * 1.5, c[0]), np.logical_or(c[1], c[0] > 2.0), c[2] + 1)
+        return ad.while_loop(lambda c: c[2] < 5, body, (x, live, 0))
+
+    x = np.array([1.0, -2.0, 3.0])
+    graph = ad.graph(f)(x)
+    (loop,) = [e for e in trimmed(graph, x).equations if e.op.name == "while"]
+    assert len(loop.outputs) == 2
+
+
+def test_an_empty_mask_is_not_true_by_induction():
+    def f(x):
+        def step(c, _):
+            live, found = c
+            return (np.logical_or(live, x > 0.0), np.logical_and(found, np.any(live[:0]))), None
+
+        return ad.scan(step, (np.ones(3, bool), np.ones((), bool)), None, length=4)[0]
+
+    live, found = ad.jit(f)(np.ones(3))
+    assert live.all()
+    assert not found

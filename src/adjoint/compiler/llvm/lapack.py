@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 #: The code of each failure in `entry.ERRORS`.
 FAILURES = {"singular": 5, "indefinite": 6, "eigenvalues": 7, "singular values": 8}
 
-#: Multiplications of a short call, which gets one thread of BLAS; see `runtime.blas`.
-SHORT = 1 << 22
+#: Multiplications of a short call, which gets one thread of BLAS (`runtime.blas`): it takes 3 ms at most, and on a busy machine
+#: hundreds with all threads.
+SHORT = 1 << 26
 #: Multiplications below which a call has one thread anyway: OpenBLAS computes such a product with one. A triangular system it
 #: cuts from eight unknowns on, but the smallest ones are solved inline.
 ALONE = {Product: 1 << 16, Lapack: (SMALL + 1) ** 3 // 3}
@@ -121,7 +122,7 @@ class Matrix:
     def define(self) -> str:
         """The text of the function, with a placeholder for its name."""
         routine = _product if isinstance(self.step, Product) else _ROUTINES[self.step.routine]
-        is_short = Switch.ONE_BLAS_THREAD.on and ALONE[type(self.step)] <= _multiplications(self.step) < SHORT
+        is_short = Switch.ONE_BLAS_THREAD.on and ALONE[type(self.step)] <= multiplications(self.step) < SHORT
         if is_short:
             self.limit_threads("one")
         result = routine(self, *(f"%p{i}" for i in range(self.count)))
@@ -200,7 +201,7 @@ class Matrix:
         return self.step.inout[view].shape[-2]
 
 
-def _multiplications(step: Lapack | Product) -> int:
+def multiplications(step: Lapack | Product) -> int:
     """About how many a call makes."""
     if isinstance(step, Product):
         return step.left.shape[-2] * step.left.shape[-1] * step.right.shape[-1]
@@ -212,7 +213,7 @@ def _product(c: Matrix, left: str, right: str, out: str) -> str:
     a, b = c.step.left, c.step.right
     (rows, inner), columns = a.shape[-2:], b.shape[-1]
     one, zero = (c.number(literal(value, c.dtype), c.kind) for value in (1, 0))
-    (how_a, long_a), (how_b, long_b) = _layout(a), _layout(b)
+    (how_a, long_a), (how_b, long_b) = layout(a), layout(b)
     if columns == 1:
         c.vector_product(how_a == "N", (rows, inner), left, long_a, right, b.strides[-2], out)
     elif rows == 1:
@@ -237,7 +238,7 @@ def _stripes(rows: int, inner: int, triangle: str) -> list[tuple[int, int, int, 
     return [(lo, hi, 0, hi) if triangle == "lower" else (lo, hi, lo, inner) for lo, hi in parts]
 
 
-def _layout(view: View) -> tuple[str, int]:
+def layout(view: View) -> tuple[str, int]:
     """How BLAS, which sees the transpose, reads a matrix: unchanged if rows are contiguous, else transposed."""
     (rows, columns), (down, across) = view.shape[-2:], view.strides[-2:]
     if (across == 1 or columns == 1) and (down >= columns or rows == 1):

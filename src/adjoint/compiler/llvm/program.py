@@ -39,7 +39,7 @@ from ..runtime import signals
 from ..runtime.entry import GUARD_MISSED
 from ..runtime.signals import FAILED
 from ..switches import Switch
-from . import control, cumulative, fourier, lapack, order, parallel, point_tiles, row_tiles, tile, vecmath
+from . import control, cumulative, fourier, lapack, large_product, order, parallel, point_tiles, row_tiles, tile, vecmath
 from .instruction import MEMORY, Code, Function, is_number
 from .nest import Nest
 
@@ -219,7 +219,8 @@ class StepRoutine:
         elif isinstance(step, PointTiles):
             point_tiles.emit(self, step)
         elif isinstance(step, Product):
-            (tile.product if step.is_narrow else lapack.product)(self, step)
+            emit = tile.product if step.is_narrow else lapack.product if large_product.pieces(step) == 1 else large_product.emit
+            emit(self, step)
         elif isinstance(step, Lapack):
             lapack.emit(self, step)
         elif isinstance(step, Fourier):

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...rewrite.loops.point_sums import LEAST_POINTS
 from .kernel import Buffer, Kernel, View, size_of
 from .memory import ALIGNMENT
 from .parts import only
@@ -25,7 +26,6 @@ from .row_tiles import lengths, row_of, split
 from .schedule import cut, work
 from .step import Lowered, PointTiles, RowTiles, Scan, Step
 
-_FEWEST_POINTS = 256
 _TILES = (128, 64, 32, 16)  # points of a tile
 _CACHE = 1 << 19  # bytes of a tile: half of a typical L2 cache
 _MOST_MEMORY = 1 << 22  # bytes of a tile, above which stacked arrays are stored whole
@@ -52,10 +52,11 @@ def in_point_tiles(lowered: Lowered) -> None:
     while done < len(steps):
         found = _grown(steps[done : done + _WINDOW], lowered.buffers)
         if found is not None:
-            group, others = found
-            outside = [*steps[:done], *others, *steps[done + _WINDOW :]]
+            group, before, others = found
+            outside = [*steps[:done], *before, *others, *steps[done + _WINDOW :]]
             used = {view.buffer for view in asked}.union(*map(_touched, outside))
-            steps[done : done + _WINDOW] = [group.step(used, lowered), *others]
+            steps[done : done + _WINDOW] = [*before, group.step(used, lowered), *others]
+            done += len(before)
         done += 1
 
 
@@ -63,25 +64,34 @@ def _touched(step: Step) -> set[Buffer]:
     return {view.buffer for view in (*step.reads(), *step.writes())}
 
 
-def _grown(steps: Sequence[Step], buffers: list[Buffer]) -> tuple[_Group, list[Step]] | None:
-    """The group that the first step begins, and the steps behind it."""
+def _grown(steps: Sequence[Step], buffers: list[Buffer]) -> tuple[_Group, list[Step], list[Step]] | None:
+    """The group that the first step begins, and the steps before and behind it."""
     first = steps[0]
     if not isinstance(first, Scan):
         return None
     largest = max(kernels_of(first), key=lambda kernel: size_of(kernel.domain), default=None)
     for length in reversed(lengths(largest) if largest is not None else []):
         group = _Group(length)
-        if length >= _FEWEST_POINTS and group.join(first):
-            return group, list(_rest(group, steps[1:], buffers))
+        if length >= LEAST_POINTS and group.join(first):
+            return group, *_rest(group, steps[1:], buffers)
     return None
 
 
-def _rest(group: _Group, steps: Sequence[Step], buffers: list[Buffer]) -> Iterator[Step]:
-    """Let steps join a group; those that do not, and reductions over its points, come after it."""
+def _rest(group: _Group, steps: Sequence[Step], buffers: list[Buffer]) -> tuple[list[Step], list[Step]]:
+    """Let steps join a group. Of those that do not, and reductions over its points, which come before it, and which after it.
+
+    A kernel comes before it if it depends on nothing that is computed since the group began, such as zeros for a later loop.
+    """
+    ahead: list[Step] = []
+    behind: list[Step] = []
     read: set[Buffer] = set()
     written: set[Buffer] = set()
     for step in steps:
-        reads = {view.buffer for view in step.reads()}
+        reads, writes = ({view.buffer for view in views} for views in (step.reads(), step.writes()))
+        computed = group.written | written
+        if isinstance(step, Kernel) and not reads & computed and not writes & (computed | read | group.accesses.keys()):
+            ahead.append(step)
+            continue
         inside, after = _halves(step, buffers)
         if inside is not None:
             outs = {view.buffer for view in inside.writes()}
@@ -90,7 +100,8 @@ def _rest(group: _Group, steps: Sequence[Step], buffers: list[Buffer]) -> Iterat
         if after is not None:
             read |= reads
             written |= {view.buffer for view in after.writes()}
-            yield after
+            behind.append(after)
+    return ahead, behind
 
 
 def _halves(step: Step, buffers: list[Buffer]) -> tuple[Kernel | Scan | None, Step | None]:

@@ -3,9 +3,10 @@
     scan: s = s + g * x,  g = g,  live = live   from g = v3, live = True        becomes        scan: s = s + v3 * x
 
 A carry that every iteration passes on unchanged is a const; if it starts from a constant, it is that constant in the body. The
-masks of cotangents are such carries in most loops. A result that both branches of a `cond` pass on is that operand. A carry that
-only its own next iteration reads is dropped; the forward pass of a `while_vjp` does not compute a state that the backward pass
-does not read. What remains of a `while_vjp` cannot be differentiated, since its rules expect all masks.
+masks of cotangents are such carries in most loops, or become so by induction: live = live or other, from live = True
+(`_steady`). A result that both branches of a `cond` pass on is that operand. A carry that only its own next iteration reads is
+dropped; the forward pass of a `while_vjp` does not compute a state that the backward pass does not read. What remains of a
+`while_vjp` cannot be differentiated, since its rules expect all masks.
 """
 
 from __future__ import annotations
@@ -18,6 +19,10 @@ from ...core.op import Op
 from ...ir.edit import cut, dead_code, has_bodies, map_bodies, mapped, renumber, substitute, values_in, values_read
 from ...ir.graph import Equation, Graph, Literal, Operand
 from ...ops import control
+from ...ops.broadcast import broadcast_to, reshape, transpose
+from ...ops.elementwise import bitwise_and, bitwise_or, logical_and, logical_not, logical_or
+from ...ops.index import getitem
+from ...ops.reduce import any_
 from ..simplify import simplify
 
 G = TypeVar("G", bound=Graph)
@@ -93,7 +98,8 @@ def _with_shared_rows(e: Equation) -> Found:
 
 def _with_fixed_carries(e: Equation) -> Found:
     body, consts, carries = (e.params[key] for key in ("body", "consts", "carries"))
-    fixed = [k for k in range(carries) if body.outputs[k] == consts + k]
+    steady = _steady(body, {k: (consts + k, e.inputs[consts + k]) for k in range(carries)})
+    fixed = [k for k in range(carries) if body.outputs[k] == consts + k or k in steady]
     constant = _constants(e.inputs, [*range(consts), *(consts + k for k in fixed)]) | _unread(body, range(consts))
     if not fixed and not constant:
         return e, {}
@@ -103,6 +109,58 @@ def _with_fixed_carries(e: Equation) -> Found:
     inner = _with_outputs(substitute(body, constant), kept)
     params = {"body": cut(body.name, inner, inputs), "consts": len(fixed_inputs), "carries": carries - len(fixed)}
     return _picked(e, params, inputs, kept), {e.outputs[k]: e.inputs[consts + k] for k in fixed}
+
+
+def _steady(body: Graph, carries: Mapping[int, tuple[int, Operand]]) -> set[int]:
+    """The outputs that are the truth value that their carries start from, in every iteration; by output, a carry and its start.
+
+        live' = live or x, other' = other and live, from live = other = True: both stay True
+
+    All are assumed to stay as they are, and dropped as long as one does not follow from the others.
+    """
+    found = {i: truth for i, (_, start) in carries.items() if (truth := _truth(start)) is not None}
+    while found:
+        known = {carries[i][0]: truth for i, truth in found.items()}
+        for e in body.equations:
+            if e.op in _TRUTH and e.types[0].dtype == bool and e.types[0].size:
+                truth = _TRUTH[e.op]([known.get(o) if isinstance(o, int) else _truth(o) for o in e.inputs])
+                if truth is not None:
+                    known[e.outputs[0]] = truth
+        ends = {i: known.get(o) if isinstance(o := body.outputs[i], int) else _truth(o) for i in found}
+        if ends == found:
+            break
+        found = {i: truth for i, truth in found.items() if ends[i] == truth}
+    return set(found)
+
+
+def _truth(o: Operand) -> bool | None:
+    """What all elements of a constant are."""
+    if not isinstance(o, Literal) or o.is_weak or o.value.dtype != bool or not o.value.size:
+        return None
+    return bool(o.value.flat[0]) if o.value.all() == o.value.any() else None
+
+
+def _any_true(truths: list[bool | None]) -> bool | None:
+    return True if True in truths else None if None in truths else False
+
+
+def _all_true(truths: list[bool | None]) -> bool | None:
+    return False if False in truths else None if None in truths else True
+
+
+# What the result of an op is, given what is known of its operands.
+_TRUTH: dict[Op, Callable[[list[bool | None]], bool | None]] = {
+    logical_or: _any_true,
+    logical_and: _all_true,
+    bitwise_or: _any_true,
+    bitwise_and: _all_true,
+    logical_not: lambda truths: None if truths[0] is None else not truths[0],
+    any_: lambda truths: truths[0],
+    reshape: lambda truths: truths[0],
+    broadcast_to: lambda truths: truths[0],
+    transpose: lambda truths: truths[0],
+    getitem: lambda truths: truths[0],
+}
 
 
 def _unread(graph: Graph, consts: range) -> dict[int, Literal]:
@@ -117,7 +175,8 @@ _ANY = Literal(0)
 def _while(e: Equation) -> Found:
     test, body, asked, consts = (e.params[key] for key in ("cond", "body", "cond_consts", "body_consts"))
     first, carries = asked + consts, len(e.outputs)
-    fixed = [k for k in range(carries) if body.outputs[k] == consts + k]
+    steady = _steady(body, {k: (consts + k, e.inputs[first + k]) for k in range(carries)})
+    fixed = [k for k in range(carries) if body.outputs[k] == consts + k or k in steady]
     fixed = [] if len(fixed) == carries else fixed  # without a carry it would not end
     constant = _constants(e.inputs, [*range(first), *(first + k for k in fixed)])
     constant |= _unread(test, range(asked)) | _unread(body, range(asked, first))
@@ -161,7 +220,9 @@ def _while_vjp(e: Equation) -> Found:
     step, pull, consts, wanted = (e.params[key] for key in ("step", "pull", "consts", "wanted"))
     shared = sum(wanted[:consts])
     states = {k - consts: k for k in range(consts, len(wanted)) if step.outputs[k - consts] == k}
-    pulled = {shared + i: n for i, n in enumerate(range(len(wanted), len(pull.input_types))) if pull.outputs[shared + i] == n}
+    begins = {shared + i: n for i, n in enumerate(range(len(wanted), len(pull.input_types)))}
+    steady = _steady(pull, {i: (n, e.inputs[1 + n]) for i, n in begins.items()})
+    pulled = {i: n for i, n in begins.items() if pull.outputs[i] == n or i in steady}
     constant = {n - 1: o for n, o in _constants(e.inputs, [1 + n for n in (*states.values(), *pulled.values())]).items()}
     params = {"step": _with_constants(step, constant, states), "pull": _with_constants(pull, constant, pulled)}
     found = replace(e, params={**e.params, **params})
