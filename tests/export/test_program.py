@@ -138,3 +138,43 @@ def test_unicode_names_are_spelled():
 def test_the_long_sample_is_long():
     """The programs that all exporters share have one of more than 5,000 equations, which no pass makes short."""
     assert max(len(part.graph) for part, _, _ in sample("thousands of equations")) > 5_000
+
+
+def test_arguments_that_cannot_be_exported(tmp_path):
+    for text in (np.array(["a"]), np.array([None]), np.array(["2020-01-01"], "M8[D]"), np.zeros(2, [("a", float)])):
+        for exporter in ("c", "python", "stablehlo"):
+            with pytest.raises(ArgumentError, match="x of export has the dtype"):
+                getattr(export, exporter)(lambda x: x, text)
+    for wrong in (3, None, ["slope"]):
+        with pytest.raises(ArgumentError, match="derivatives of export are gradient"):
+            export.python(lambda x: x, 1.0, derivatives=wrong)
+    exporters = ("c", "object", "javascript", "wasm", "python", "latex", "stablehlo", "jax")
+    for path in (5, b"f.c", ["f.c"]):
+        for exporter in exporters:
+            with pytest.raises(ArgumentError, match="is the name of a file"):
+                getattr(export, exporter)(lambda x: x * 2, 1.0, name="f", path=path)
+
+
+def halved_or_squared(x):
+    if np.sum(x) > 0:
+        y = x / 2
+    else:
+        y = x * x
+    while np.sum(y) < 10.0:
+        y = y * 2 + 1
+    return np.sum(y)
+
+
+def test_branches_on_values_are_those_of_the_source():
+    made = parts(halved_or_squared, (X,), derivatives="gradient")
+    for x in (X, -X, 100 * X):
+        assert np.isclose(made[0].graph(x), halved_or_squared(x))
+        np.testing.assert_allclose(made[1].graph(x), ad.grad(halved_or_squared)(x))
+    for exporter in ("c", "javascript", "wasm", "stablehlo", "jax", "latex", "onnx"):
+        getattr(export, exporter)(halved_or_squared, X, derivatives="gradient")
+
+
+def test_numbers_that_a_graph_does_not_have():
+    for f, what in ((lambda x: np.array([x[0], x[1]]), r"np\.array\(\).*adjoint\.numpy"), (lambda x: float(x[0]), r"float\(\)")):
+        with pytest.raises(ad.AdjointError, match=f"{what}.*test_program.py"):
+            export.c(f, X, name="f")

@@ -292,6 +292,55 @@ def test_results_do_not_share_memory_with_constants():
     scope["lambda_"](1.0)[0][:] = 7.0
     np.testing.assert_array_equal(scope["lambda_"](1.0)[0], np.arange(3.0))
 
+    def steps(x):
+        slopes = ad.cond(x > 0, lambda x: np.arange(3.0), lambda x: -np.arange(3.0), x)
+        return slopes, ad.fori_loop(0, 0, lambda i, c: c * x, np.arange(3.0))
+
+    scope = {}
+    exec(export.python(steps, 1.0), scope)
+    for result in scope["steps"](1.0):
+        result[:] = 7.0
+    for result in scope["steps"](1.0):
+        np.testing.assert_array_equal(result, np.arange(3.0))
+
+
+def test_constants_that_begin_with_infinities():
+    """No warning: whether such an array counts up is asked of its numbers."""
+    table = np.r_[np.inf, np.inf, np.arange(100.0)]
+    scope = {}
+    exec(export.python(lambda i: table[i] * 2, np.array([0, 5])), scope)
+    np.testing.assert_array_equal(scope["lambda_"](np.array([1, 7])), table[[1, 7]] * 2)
+
+
+def descended(w, x, y):
+    for _ in range(4):
+        h = np.tanh(x @ w)
+        error = h - y
+        if np.sum(error * error) > 0.5:
+            step = 0.1
+        else:
+            step = 0.01
+        w = w - step * (x.T @ (error * (1 - h * h)))
+    return np.sum(w * w)
+
+
+def test_loops_branches_and_variables_of_the_source():
+    args = np.ones(3) / 2, np.arange(15.0).reshape(5, 3) / 15, np.ones(5) / 3
+    text = export.python(descended, *args, derivatives="gradient")
+    for line in ("for i in range(4):", "h = np.tanh(x @ w)", "error = h - y", "if ", "else:", "w_bar", "= x.T "):
+        assert line in text, text
+    scope = {}
+    exec(text, scope)
+    np.testing.assert_allclose(scope["descended"](*args), descended(*args), rtol=1e-13)
+    np.testing.assert_allclose(scope["descended_gradient"](*args), ad.grad(descended)(*args), rtol=1e-12)
+
+
+def test_products_with_constants_are_ordinary():
+    """A constant that has no zero needs no strong one, whatever the other factor is."""
+    text = export.python(lambda x: np.sum(3 * np.log(x)), np.ones(3), derivatives="gradient")
+    assert "strong_mul" not in text
+    assert "strong_mul(" in export.python(lambda x, w: np.sum(w * np.log(x)), np.ones(3), np.ones(3), derivatives="gradient")
+
 
 def test_a_graph_from_text_keeps_its_names():
     program = parse("graph f(x: float64[], y: float64[]) {\n  v2: float64[] = mul x, y\n  return v2, x\n}")

@@ -13,7 +13,6 @@ import math
 import os
 import re
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -24,7 +23,7 @@ from . import c_integers, c_math
 from .c_names import check_names, names_of
 from .c_vecmath import used
 from .lowering import lower
-from .program import Part, parts
+from .program import Part, file_named, parts
 from .spelling import BOOL, COMPARISONS, RULES, WORK, Place, Spelling, filled
 from .steps import DTYPES, ERRORS, StepWriter, Work
 from .template import Template
@@ -79,9 +78,7 @@ def c(
     check_names(made, "export.c")
     result = write(made, math, blas, lapack)
     if path is not None:
-        where = Path(path)
-        if where.suffix != ".c":
-            raise ArgumentError(f"path of export.c ends in .c, got {os.fspath(path)!r}")
+        where = file_named(path, "export.c", ".c")
         header = where.with_suffix(".h")
         source = result.source.replace(f'#include "{made[0].name}.h"', f'#include "{header.name}"', 1)
         where.write_text(source, encoding="utf-8")

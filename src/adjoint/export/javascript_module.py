@@ -15,7 +15,6 @@ import math
 import os
 import re
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +24,7 @@ from ..compiler.lower.step import Branch, Scan, Step, While
 from ..core.errors import ArgumentError, UnsupportedError, boundary
 from .javascript_math import HELPERS, NEEDS, OURS
 from .lowering import lower
-from .program import Part, parts
+from .program import Part, file_named, parts
 from .spelling import COMPARISONS, MATH, OWN_NAMES, RULES, WORK, Place, Spelling, filled, renamed, words
 from .steps import DTYPES, ERRORS, StepWriter, Work
 from .template import Template
@@ -85,9 +84,7 @@ def javascript(
     """
     result = write(parts(f, args, kwargs, derivatives=derivatives, argnums=argnums, name=name))
     if path is not None:
-        where = Path(path)
-        if where.suffix not in (".js", ".mjs"):
-            raise ArgumentError(f"path of export.javascript ends in .js or .mjs, got {os.fspath(path)!r}")
+        where = file_named(path, "export.javascript", ".js", ".mjs")
         where.write_text(result.source, encoding="utf-8")
         where.with_suffix(".d.mts" if where.suffix == ".mjs" else ".d.ts").write_text(result.declarations, encoding="utf-8")
     return result

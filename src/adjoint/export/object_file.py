@@ -14,7 +14,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import llvmlite.binding as llvm
@@ -32,7 +31,7 @@ from .c_names import check_names
 from .c_source import header
 from .llvm_routines import LlvmRoutines
 from .lowering import lower
-from .program import Part, parts
+from .program import Part, file_named, parts
 
 #: What each kind of machine is assumed to have; the first word of a triple.
 FEATURES = {
@@ -86,9 +85,7 @@ def object(
     text, arena = program(made, "export.object")
     result = ObjectFile(compiled(text, triple, cpu), header(made, [f"double f64[{max(1, -(-arena // 8))}]"]))
     if path is not None:
-        where = Path(path)
-        if where.suffix not in (".o", ".obj"):
-            raise ArgumentError(f"path of export.object ends in .o, got {os.fspath(path)!r}")
+        where = file_named(path, "export.object", ".o", ".obj")
         where.write_bytes(result.code)
         where.with_suffix(".h").write_text(result.header, encoding="utf-8")
     return result

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..core.errors import ArgumentError, UnsupportedError, boundary
 from ..ir.graph import Graph
-from .program import parts
+from .program import file_named, parts
 
 
 @boundary
@@ -46,7 +46,7 @@ def onnx(
         made = free(lambda args: model(parts(f, args, kwargs, derivatives=derivatives, argnums=argnums, name=name)), args, batch)
     library.checker.check_model(made, full_check=True)
     if path is not None:
-        library.save(made, os.fspath(path))
+        library.save(made, file_named(path, "export.onnx"))
     return made
 
 

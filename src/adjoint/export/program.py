@@ -12,9 +12,10 @@ import os
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from ..api.grad import grad, value_and_grad, vjp
 from ..api.graph import Program, graph
 from ..api.jacobian import hessian, hvp, jacobian
 from ..compiler.lower.kernel import PARTS
-from ..core.errors import ArgumentError
+from ..core.errors import ArgumentError, UnsupportedError
 from ..core.tree import LEAF, Structure, flatten
 from ..core.types import Type
 from ..ir.graph import Graph
@@ -89,11 +90,13 @@ def parts(
     argnums: Any = 0,
     name: str | None = None,
     passes: bool = True,
+    source: bool = False,
 ) -> list[Part]:
     """The function itself, then the derivatives asked for, by `argnums`.
 
     With `passes` the graphs have run through all passes of the compiler that keep their values: repeated equations are loops,
-    dead code is gone. The arguments matter by their types only; none are needed for a graph.
+    dead code is gone. With `source` the loops and variables are those of the source (`ad.graph(f, source=True)`).
+    The arguments matter by their types only; none are needed for a graph.
     """
     if not callable(f) and not isinstance(f, Graph):
         raise ArgumentError(
@@ -101,7 +104,7 @@ def parts(
         )
     if name is not None and not isinstance(name, str):
         raise ArgumentError(f"name of export is a string, got {type(name).__name__}")
-    asked = [derivatives] if isinstance(derivatives, str) else list(derivatives)
+    asked = list(derivatives) if isinstance(derivatives, Iterable) and not isinstance(derivatives, str) else [derivatives]
     for kind in asked:
         if kind not in DERIVATIVES:
             raise ArgumentError(f"derivatives of export are {', '.join(DERIVATIVES)}, not {kind!r}")
@@ -112,7 +115,7 @@ def parts(
     base = _word(name or name_of(f) if not isinstance(f, Graph) else name or f.name)
     result = []
     for kind in ["value", *dict.fromkeys(asked)]:
-        result.append(_part(f, tuple(args), kwargs or {}, kind, argnums, base, passes))
+        result.append(_part(f, tuple(args), kwargs or {}, kind, argnums, base, passes, source))
     return result
 
 
@@ -135,9 +138,14 @@ def example(f: Graph) -> tuple[tuple[Any, ...], dict[str, Any]]:
     return tuple(args), dict(kwargs)
 
 
-def _part(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any], kind: str, argnums: Any, base: str, passes: bool) -> Part:
+def _part(
+    f: Any, args: tuple[Any, ...], kwargs: dict[str, Any], kind: str, argnums: Any, base: str, passes: bool, source: bool
+) -> Part:
     """A function, or one of its derivatives, with the names of its inputs and results."""
-    value = _staged(f, args, kwargs)
+    value = _staged(f, args, kwargs, source)
+    for given_name, t in zip(value.input_names, value.input_types, strict=True):
+        if t.dtype.kind not in "biufc":
+            raise ArgumentError(f"{given_name} of export has the dtype {t.dtype}; only numbers and bools can be exported")
     given, outputs = list(value.input_names), _output_names(value)
     if kind == "value":
         return _named(value, base, kind, given, outputs, passes)
@@ -149,7 +157,7 @@ def _part(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any], kind: str, argn
 
     def made(transformed: Function, more: Any = None, inputs: Sequence[str] = (), names: Sequence[str] = ()) -> Part:
         """A derivative, which may have one more argument, with the names of that argument's leaves and of its results."""
-        program = _staged(transformed, args if more is None else (*args, more), kwargs)
+        program = _staged(transformed, args if more is None else (*args, more), kwargs, source)
         named = given if more is None else _insert(value, args, inputs)
         return _named(program, f"{base}_{kind}", kind, named, list(names), passes)
 
@@ -193,11 +201,14 @@ def _on(f: Function, primals: Sequence[Any], chosen: Sequence[int], named: dict[
     return on_chosen
 
 
-def _staged(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:
+def _staged(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any], source: bool) -> Program:
+    """The graph of f: from its source if that is asked for, or if it cannot be staged otherwise, since it branches on a value."""
     if isinstance(f, Program) and f.in_structure is not None and _types(args, kwargs) == f.input_types:
         return f
-    made: Program = graph(f)(*args, **kwargs)
-    return made
+    if not source:
+        with suppress(UnsupportedError):
+            return cast(Program, graph(f)(*args, **kwargs))
+    return cast(Program, graph(f, source=True)(*args, **kwargs))
 
 
 def _types(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Type, ...]:
@@ -261,11 +272,21 @@ def _insert(g: Program, args: tuple[Any, ...], new: Sequence[str]) -> list[str]:
     return [*g.input_names[: positional.count], *new, *g.input_names[positional.count :]]
 
 
+def file_named(path: Any, exporter: str = "export", *suffixes: str) -> Path:
+    """The path of a file to write, which ends in one of the suffixes, if there are any."""
+    if not isinstance(path, (str, os.PathLike)) or isinstance(os.fspath(path), bytes):
+        raise ArgumentError(f"path of {exporter} is the name of a file, a string or a path, got {type(path).__name__}")
+    where = Path(path)
+    if suffixes and where.suffix not in suffixes:
+        raise ArgumentError(f"path of {exporter} ends in {' or '.join(suffixes)}, got {os.fspath(path)!r}")
+    return where
+
+
 def write(path: str | os.PathLike[str] | None, text: str) -> str:
     """Write a text to a file, if one is named; returns the text."""
     if path is not None:
-        Path(path).write_text(text, encoding="utf-8")
+        file_named(path).write_text(text, encoding="utf-8")
     return text
 
 
-__all__ = ["DERIVATIVES", "Part", "distinct", "example", "parts", "write"]
+__all__ = ["DERIVATIVES", "Part", "distinct", "example", "file_named", "parts", "write"]

@@ -13,6 +13,7 @@ from ..derive.products import for_finite_numbers
 from ..ir.edit import bodies, dead_code, renumber
 from ..ir.graph import Equation, Graph, Literal
 from ..rewrite.pipeline import optimize
+from ..source.running import fewest
 from ..staging.stage import Stage
 from ..view.finite import ordinary
 from ..view.python import has_text, module
@@ -20,6 +21,7 @@ from .normal import EVERY, Normal, Target
 from .program import Part, parts, write
 
 G = TypeVar("G", bound=Graph)
+_SHORTEST = 3  # iterations of a loop that stays one
 _PYTHON = Target("Python with NumPy", EVERY, {})
 
 
@@ -53,11 +55,12 @@ def readable(
     f: Any, args: Sequence[Any], kwargs: dict[str, Any], derivatives: Any, argnums: Any, name: str | None = None
 ) -> list[Part]:
     """Parts for readable source: strong zeros are kept only where a factor can be infinite for finite arguments."""
-    token = for_finite_numbers.set(True)
+    finite, short = for_finite_numbers.set(True), fewest.set(_SHORTEST)
     try:
-        found = parts(f, args, kwargs, derivatives=derivatives, argnums=argnums, name=name, passes=False)
+        found = parts(f, args, kwargs, derivatives=derivatives, argnums=argnums, name=name, passes=False, source=True)
     finally:
-        for_finite_numbers.reset(token)
+        for_finite_numbers.reset(finite)
+        fewest.reset(short)
     made = []
     for part in found:
         g = optimize(ordinary(part.graph)).graph

@@ -16,13 +16,12 @@ import base64
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..core.errors import ArgumentError, boundary
 from .javascript_module import ARRAYS, declaration, names_of, quoted
 from .object_file import compiled, program
-from .program import Part, parts
+from .program import Part, file_named, parts
 from .steps import ERRORS
 from .wasm_vectors import is_only_fused
 
@@ -70,9 +69,7 @@ def wasm(
     (b'asm', True)
     """
     made = parts(f, args, kwargs, derivatives=derivatives, argnums=argnums, name=name)
-    where = Path(path) if path is not None else Path(f"{made[0].name}.wasm")
-    if where.suffix != ".wasm":
-        raise ArgumentError(f"path of export.wasm ends in .wasm, got {os.fspath(where)!r}")
+    where = file_named(f"{made[0].name}.wasm" if path is None else path, "export.wasm", ".wasm")
     result = write(made, where.name, simd, embed, relaxed)
     if path is not None:
         where.write_bytes(result.code)

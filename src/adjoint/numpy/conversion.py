@@ -26,7 +26,9 @@ def _refuse(what: str, instead: Callable[[Imported], str]) -> Callable[..., NoRe
     """A method that raises. `instead` says what to write, given what the code has imported."""
 
     def method(self: Traced, *args: Any, **kwargs: Any) -> NoReturn:
-        if not self.by.has_numbers and not isinstance(self.by, Guarded):  # which would record a guard
+        # Of jit, which would record a guard, or of a graph.
+        is_program = isinstance(self.by, Guarded) or getattr(type(self.by), "concrete", None) is Stage.concrete
+        if not self.by.has_numbers and not is_program:
             self.by.concrete(self, f"{what} of")
         name, better = advice()
         frame, _ = user_frame()
@@ -42,7 +44,7 @@ def _refuse(what: str, instead: Callable[[Imported], str]) -> Callable[..., NoRe
         if package and package not in LABELLED and not better.startswith("use adjoint"):
             better = f"it is code of the package {package}: adopt that with ad.adopt({package!r})"
         better = better or instead(imported(frame))
-        if isinstance(self.by, Guarded):
+        if is_program:
             raise ConversionError(f"{whose} would be baked into the program; {better}")
         raise ConversionError(f"{whose} would lose its derivative; {better}, or {_CONSTANT}")
 

@@ -37,7 +37,9 @@ from .staged import innermost, is_staged, keep_python, require, stage_for, stage
 from .state import ChangeError, common_class, is_number
 from .variables import Cells, RefusedError, contents, with_article
 
-FEW = 8  # iterations; a shorter loop is unrolled
+FEW = 8  # iterations; a shorter loop is unrolled,
+#: unless the program is one for people to read (`export.python`), who have loops of these.
+fewest: ContextVar[int] = ContextVar("adjoint_fewest", default=FEW)
 _MOST_PEELED = 2  # iterations that run before a loop, until the shapes of its variables no longer change
 
 #: The branches that are being staged, to detect recursion: both sides of an `if` are staged, so that it would not end.
@@ -104,9 +106,9 @@ class Runtime:
         if found is None:
             notes.note(site, f"runs in Python: it runs over {_described(iterable)}")
             return self._run_for(site, iter(iterable), body)
-        if not isinstance(found.count, Traced) and found.count < FEW:
+        if not isinstance(found.count, Traced) and found.count < fewest.get():
             if found.count:
-                notes.note(site, f"is unrolled: it has {found.count} iterations, fewer than {FEW}")
+                notes.note(site, f"is unrolled: it has {found.count} iterations, fewer than {fewest.get()}")
             return self._run_for(site, iter(iterable), body)
         rest = None  # of the items, once some have run
         why = notes.hopeless(site)
@@ -379,4 +381,4 @@ def _is_function(x: Any) -> bool:
     return callable(x) and not isinstance(x, type)
 
 
-__all__ = ["FEW", "Runtime", "transformed"]
+__all__ = ["FEW", "Runtime", "fewest", "transformed"]

@@ -117,9 +117,10 @@ def _bodies(equation: Equation, tame: set[int]) -> dict[str, tuple[Graph, set[in
 
 def _ordinary(equation: Equation, masks: Masks) -> Equation:
     op, inputs = equation.op, equation.inputs
-    factors = inputs[1:] if op is strong_mul_op else inputs  # those whose infinities a zero would win over
-    if op in (strong_mul_op, strong_mul_either_op) and all(is_tame(o, masks.tame) for o in factors):
-        return replace(equation, op=mul)
+    if op in (strong_mul_op, strong_mul_either_op):
+        pairs = [inputs] if op is strong_mul_op else [inputs, inputs[::-1]]  # a zero of the first wins over what the second is
+        if all(is_tame(p, masks.tame) or not _may_be_zero(g) for g, p in pairs):
+            return replace(equation, op=mul)
     if op is where and _is_zero(inputs[2]) and isinstance(inputs[1], int):  # where(g != 0, g * p, 0)
         product = masks.made.get(inputs[1])
         if product is not None and product.op in (mul, ieee_mul) and product.types == equation.types:
@@ -244,6 +245,10 @@ def _spreads(small: tuple[int, ...], large: tuple[int, ...]) -> bool:
     """Whether a shape broadcasts to another."""
     tail = large[len(large) - len(small) :]
     return len(small) <= len(large) and all(a in (1, b) for a, b in zip(small, tail, strict=True))
+
+
+def _may_be_zero(o: Operand) -> bool:
+    return not isinstance(o, Literal) or not np.all(o.value)
 
 
 def _is_zero(o: Operand) -> bool:

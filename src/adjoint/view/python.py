@@ -103,7 +103,7 @@ class _Function:
             body.append(f'{word} = np.asarray({word}, "{type_.dtype.name}")' + ("" if type_.shape else "[()]"))
         tame = finite(self.graph) if self.readable else set()
         lines, results = self.block(self.graph, inputs, tame, self.outputs, own=range(len(inputs)))
-        shared = set(self.constants.values())  # of all calls: the caller gets copies
+        shared = _aliases(set(self.constants.values()), lines)  # of all calls: the caller gets copies
         body += [*lines, f"return {', '.join(f'{y}.copy()' if y in shared else y for y in results)}"]
         return f'@np.errstate(all="ignore")\ndef {name}({", ".join(inputs)}):\n' + "".join(f"    {x}\n" for x in body)
 
@@ -274,6 +274,23 @@ def _is_start(equation: Equation, n: int, old: int) -> bool:
     if equation.op is control.scan:
         return at == [params["consts"] + equation.outputs.index(n)]
     return equation.op is control.while_ and at == [params["cond_consts"] + params["body_consts"] + equation.outputs.index(n)]
+
+
+def _aliases(shared: set[str], lines: Sequence[str]) -> set[str]:
+    """Constants, and the variables that may be one of them: `y = c0` in a branch, or before a loop that does not run."""
+    if not shared:
+        return shared
+    pairs = list[tuple[str, str]]()
+    for node in ast.walk(ast.parse("\n".join(lines))):
+        if isinstance(node, ast.Assign):
+            target, value = node.targets[0], node.value
+            both = isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple)
+            given = zip(target.elts, value.elts, strict=True) if both else [(target, value)]
+            pairs += [(n.id, v.id) for n, v in given if isinstance(n, ast.Name) and isinstance(v, ast.Name)]
+    found = set(shared)
+    while more := {n for n, v in pairs if v in found} - found:
+        found |= more
+    return found
 
 
 def _own_variable(equation: Equation) -> str:

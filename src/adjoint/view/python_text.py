@@ -18,7 +18,7 @@ from ..core.op import Expansion, Op
 from ..core.types import Type
 from ..ir.graph import Equation, Literal
 from ..ops import convolve, decompose, fft, index, linalg, reduce, solve
-from ..ops.broadcast import cast, sum_
+from ..ops.broadcast import cast, sum_, transpose
 from ..ops.elementwise import truncate
 from .notation import PYTHON, Text, python_name
 
@@ -86,8 +86,10 @@ def _by_rule(value: Any, name: str) -> str:
         one, usual_text = (number(flat[k].item()) for k in (place, 0 if place else 1))
         text = f'np.where(np.arange({size}) == {place}, {one}, {usual_text}).astype("{name}")'
     elif size > _READABLE and flat.dtype.kind in "if":
-        first, step = flat[0].item(), (flat[1] - flat[0]).item()
-        if (first + step * np.arange(size)).astype(flat.dtype).tobytes() == flat.tobytes():
+        with np.errstate(all="ignore"):  # it may begin with infinities
+            first, step = flat[0].item(), (flat[1] - flat[0]).item()
+            counts_up = (first + step * np.arange(size)).astype(flat.dtype).tobytes() == flat.tobytes()
+        if counts_up:
             text = f'({number(first)} + {number(step)} * np.arange({size})).astype("{name}")'
     return text if not text or len(shape) == 1 else f"{text}.reshape({shape})"
 
@@ -240,11 +242,14 @@ def readably(equation: Equation, args: Sequence[str], types: Sequence[Type]) -> 
         for i, o in enumerate(equation.inputs):
             if isinstance(o, Literal) and not o.is_weak and not o.type.shape:
                 args[i] = number(o.value.item())
-    if op in _REDUCTIONS and not params.get("keepdims", True):
-        del params["keepdims"]
-        axis = params.pop("axis")
+    if op is transpose and params["axes"] == (1, 0):
+        return f"{args[0]}.T"
+    if op in _REDUCTIONS and "keepdims" in params:
+        axis, keepdims = params.pop("axis"), params.pop("keepdims")
         if len(axis) < len(types[0].shape) or not axis:
             params["axis"] = axis[0] if len(axis) == 1 else axis
+        if keepdims:
+            params["keepdims"] = True
     text = written(replace(equation, params=params), Call(args, params, types))
     return text.removesuffix("[()]") if equation.types[0].shape else text  # it makes a number of an array without axes
 
