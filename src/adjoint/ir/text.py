@@ -32,7 +32,7 @@ import numpy as np
 
 from ..core.errors import ArgumentError
 from ..core.op import find
-from ..core.types import Type
+from ..core.types import PYTHON_NUMBERS, Type
 from .check import GraphError
 from .graph import Equation, Graph, Literal, Operand
 
@@ -330,7 +330,7 @@ class _Parser:
 
     def number(self, text: str) -> Any:
         value = self.value(text)
-        if type(value) not in (bool, int, float, complex):
+        if type(value) not in PYTHON_NUMBERS:
             raise self.fail(f"{text!r} is not a number", self.where(text))
         return value
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core.bind import Traced, fresh, is_array
 from ..core.errors import ReadOnlyError, UnsupportedError
-from ..core.types import Value, dtype_of, is_inexact, is_weak, ndim_of, reduced_axes, shape_of
+from ..core.types import PYTHON_NUMBERS, Value, dtype_of, is_inexact, is_weak, ndim_of, reduced_axes, shape_of
 from ..ops import broadcast as shapes
 from ..ops import index as indexing
 from .layout import held
@@ -69,7 +69,7 @@ def check_options(ufunc: np.ufunc, inputs: Sequence[Any], options: dict[str, Any
 
 def _without_elements(x: Any) -> Any:
     v = lift(x)
-    return v if type(v) in (bool, int, float, complex) else np.empty(0, dtype_of(v))
+    return v if type(v) in PYTHON_NUMBERS else np.empty(0, dtype_of(v))
 
 
 def check_cast(old: np.dtype[Any], new: np.dtype[Any], casting: Any) -> None:
@@ -117,7 +117,7 @@ def call_with_options(function: Callable[..., Any], name: str, inputs: tuple[Any
 def _cast_inputs(values: Sequence[Value], dtype: np.dtype[Any], casting: Any, name: str) -> list[Value]:
     """The operands in the dtype that a ufunc is asked to compute in."""
     for i, v in enumerate(values):
-        if type(v) not in (bool, int, float, complex) and not np.can_cast(dtype_of(v), dtype, casting):
+        if type(v) not in PYTHON_NUMBERS and not np.can_cast(dtype_of(v), dtype, casting):
             raise TypeError(f"{name}: cannot cast input {i} from {dtype_of(v)} to {dtype} with casting rule '{casting}'")
     return [shapes.cast(v, dtype=dtype) if dtype_of(v) != dtype else v for v in values]
 
