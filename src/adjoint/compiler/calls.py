@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from ..core.types import PYTHON_NUMBERS
 from .arguments import told_apart
 
 Function = Callable[..., Any]
 MOST_ENTRIES = 8  # native functions that are tried one after the other; each costs about 60 ns, the dict as much as eight
 _MOST_FOUND = 4096  # signatures that have left a chain
 _MOST_SPECIALIZATIONS = 16  # of one such signature
-_NUMBERS = frozenset({float, int, bool, complex})
 _EXACT = frozenset({int, bool, str, type(None)})  # whose values are equal only if they are the same
 
 
@@ -129,7 +129,7 @@ def _key(arguments: Sequence[Any]) -> Any:
         cls = type(x)
         if cls is np.ndarray:
             found += x.shape, x.dtype.num
-        elif cls in _NUMBERS or issubclass(cls, np.generic):
+        elif cls in PYTHON_NUMBERS or issubclass(cls, np.generic):
             found.append(cls)
         else:
             return None

@@ -357,7 +357,7 @@ _modes, _MODES_SEEN = floating.state, floating.SEEN
 
 
 def renew_modes() -> None:
-    """NumPy's error modes are others than at the last op."""
+    """NumPy's error modes have changed since the last op."""
     floating.renew(bool(around.get()))
 
 

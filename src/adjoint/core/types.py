@@ -15,6 +15,7 @@ Value = Any  # a NumPy array or scalar, a Python number, or a traced value
 #: Python's or NumPy's class for each class that replaces it in adopted code, by its id: NumPy takes long to find its dtype.
 REPLACED: dict[int, type] = {}
 
+PYTHON_NUMBERS = frozenset({bool, int, float, complex})
 _PYTHON = {bool: np.dtype(bool), int: np.dtype(int), float: np.dtype(float), complex: np.dtype(complex)}
 
 

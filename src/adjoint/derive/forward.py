@@ -31,18 +31,10 @@ def push(
     """
     if isinstance(op, Elementwise):
         product = product or product_of_tangents(op, xs, ts)
-        total = None
-        values = read or [y, *xs]
-        for i, (t, partial) in enumerate(zip(ts, split(op), strict=True)):
-            if t is not None and partial.number != 0:
-                if partial.missing:
-                    raise no_partial(op, i)
-                term = times(t, partial, values, params, product)
-                total = term if total is None else total + term
-        return None if total is None else fit_tangent(total, y)
+        terms = _elementwise_terms(op, ts, read or [y, *xs], params, product)
+        return fit_tangent(_total(terms), y) if terms else None
     if isinstance(op, Multilinear):
-        terms = [_term(op, i, t, xs, params) for i, t in enumerate(ts) if t is not None]
-        return fit_tangent(_total(terms), y)
+        return fit_tangent(_total([_term(op, i, t, xs, params) for i, t in enumerate(ts) if t is not None]), y)
     if isinstance(op, Linear):
         rules = transposes(op, len(xs))
         if not any(t is not None for t in ts):
@@ -56,6 +48,23 @@ def push(
     if isinstance(op, Structured):
         return op.jvp(xs, ts, params)[1]
     return None
+
+
+def _elementwise_terms(
+    op: Elementwise,
+    ts: Sequence[Value | None],
+    values: Sequence[Value],
+    params: dict[str, Any],
+    product: Callable[[Value, Value], Value],
+) -> list[Value]:
+    """Tangent times partial, for each argument that has a tangent and a partial that is not zero."""
+    terms = []
+    for i, (t, partial) in enumerate(zip(ts, split(op), strict=True)):
+        if t is not None and partial.number != 0:
+            if partial.missing:
+                raise no_partial(op, i)
+            terms.append(times(t, partial, values, params, product))
+    return terms
 
 
 def _term(op: Multilinear, i: int, t: Value, xs: Sequence[Value], params: dict[str, Any]) -> Value:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -91,26 +92,20 @@ def _through_product(op: Multilinear, y: Value, xs: Sequence[Value], live: Seque
     shape = shape_of(y)
     if 0 in shape:
         return True
-    constant = [
-        None if mask is not None or numbers(x) is None else zeros_of_mask(x, False) for mask, x in zip(live, xs, strict=True)
+    known = [
+        zeros_of_mask(x, False) if mask is None and numbers(x) is not None else None for mask, x in zip(live, xs, strict=True)
     ]
-    if all(mask is True or mask is None for mask in live) and all(factor is None for factor in constant):
-        return True
-    if op is matmul and all(factor is None for factor in constant):
-        return either([None if mask is None else _through_matmul(i, mask, xs, shape) for i, mask in enumerate(live)], shape)
+    if all(factor is None for factor in known):
+        if all(mask is True or mask is None for mask in live):
+            return True
+        if op is matmul:
+            return either([None if mask is None else _through_matmul(i, mask, xs, shape) for i, mask in enumerate(live)], shape)
+    given = {i: mask for i, mask in enumerate(live) if mask is not None}
     if max([math.prod(shape), *(math.prod(shape_of(x)) for x in xs)]) > MOST:  # the marks would cost as much as the product
-        return anywhere([mask for mask in live if mask is not None], shape)
-    total = None
-    for i, mask in enumerate(live):
-        if mask is None:
-            continue
-        marks = [
-            _weights(mask if k == i else True if factor is None else factor, x, signed=False)
-            for k, (x, factor) in enumerate(zip(xs, constant, strict=True))
-        ]
-        term = bind(op, *marks, **params)
-        total = term if total is None else total + term
-    return not_equal(total, 0)  # type: ignore[arg-type]
+        return anywhere([*given.values()], shape)
+    others = [_weights(True if factor is None else factor, x, signed=False) for x, factor in zip(xs, known, strict=True)]
+    terms = [bind(op, *others[:i], _weights(mask, xs[i], signed=False), *others[i + 1 :], **params) for i, mask in given.items()]
+    return not_equal(functools.reduce(operator.add, terms), 0)
 
 
 def _through_matmul(i: int, mask: Mask, xs: Sequence[Value], shape: Shape) -> Mask:

@@ -28,6 +28,7 @@ from ..core.op import Elementwise, Op
 from ..core.types import Type
 from ..ir.graph import Equation, Graph, Literal, Operand
 from ..ops import control
+from ..ops.broadcast import broadcast_to
 from ..rewrite.complex import has_complex
 from ..rewrite.pipeline import optimize
 from . import array_routines, complex_matrices, decompositions, fourier, lapacke
@@ -115,7 +116,7 @@ class _Lowering(Lowering):
         for number, o, t in zip(caller.outputs, graph.outputs, caller.types, strict=True):
             result = operands[o] if isinstance(o, int) else o
             if isinstance(result, Literal):
-                result = self.emit("broadcast_to", (result,), t, shape=t.shape)
+                result = self.emit(broadcast_to, (result,), t, shape=t.shape)
             self.values[number] = self.values[result]
 
     def finish(self, lowered: Lowered) -> None:

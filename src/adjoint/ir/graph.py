@@ -25,11 +25,10 @@ from ..core.errors import ArgumentError, DtypeError, ShapeError, written_on
 from ..core.locks import cached
 from ..core.op import Op
 from ..core.tree import LEAF, Structure
-from ..core.types import Type, Value, dtype_of, shape_of
+from ..core.types import PYTHON_NUMBERS, Type, Value, dtype_of, shape_of
 from .contents import contents, same_bits
 from .straight import straight
 
-_PYTHON_NUMBERS = frozenset({bool, int, float, complex})
 _VALUES = (np.ndarray, np.generic, bool, int, float, complex, Traced)
 
 
@@ -39,7 +38,7 @@ class Literal:
     __slots__ = ("value",)
 
     def __init__(self, value: Any) -> None:
-        if type(value) not in _PYTHON_NUMBERS:
+        if type(value) not in PYTHON_NUMBERS:
             value = np.asarray(value).view()
             value.flags.writeable = False
         self.value = value

@@ -32,7 +32,7 @@ import numpy as np
 
 from ..core.errors import ArgumentError
 from ..core.op import find
-from ..core.types import Type
+from ..core.types import PYTHON_NUMBERS, Type
 from .check import GraphError
 from .graph import Equation, Graph, Literal, Operand
 
@@ -330,7 +330,7 @@ class _Parser:
 
     def number(self, text: str) -> Any:
         value = self.value(text)
-        if type(value) not in (bool, int, float, complex):
+        if type(value) not in PYTHON_NUMBERS:
             raise self.fail(f"{text!r} is not a number", self.where(text))
         return value
 
@@ -357,29 +357,42 @@ def literal(text: str) -> Any:
 
 def _evaluate(node: ast.expr) -> Any:
     """Literals, tuples, slices, dtypes, nan and inf: nothing that runs code."""
-    if isinstance(node, ast.Constant):
-        return node.value
-    if isinstance(node, ast.Tuple):
-        return tuple(map(_evaluate, node.elts))
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
-        value = _evaluate(node.operand)
-        return -value if isinstance(node.op, ast.USub) else value
-    if isinstance(node, ast.Name) and node.id in ("nan", "inf"):
-        return math.nan if node.id == "nan" else math.inf
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
-        args = [_evaluate(a) for a in node.args]
-        if node.func.id == "slice" and len(args) == 3:
+    match node:
+        case ast.Constant(value=value):
+            return value
+        case ast.Tuple(elts=parts):
+            return tuple(map(_evaluate, parts))
+        case ast.UnaryOp(op=ast.USub(), operand=inner):
+            return -_evaluate(inner)
+        case ast.UnaryOp(op=ast.UAdd(), operand=inner):
+            return _evaluate(inner)
+        case ast.Name(id="nan"):
+            return math.nan
+        case ast.Name(id="inf"):
+            return math.inf
+        case ast.Call(func=ast.Name(id=name), args=args, keywords=[]):
+            return _called(name, [_evaluate(arg) for arg in args])
+    raise ValueError(_ALLOWED)
+
+
+def _called(name: str, args: list[Any]) -> Any:
+    """The value that is written as a call."""
+    match name, args:
+        case "slice", [_, _, _]:
             return slice(*args)
-        if node.func.id == "complex" and len(args) == 2:
+        case "complex", [_, _]:
             return complex(*args)
-        if node.func.id == "nan" and len(args) == 1 and isinstance(args[0], int):
-            return struct.unpack(">d", args[0].to_bytes(8, "big"))[0]
-        if node.func.id == "dtype" and len(args) == 1 and isinstance(args[0], str):
-            dtype = np.dtype(args[0])
+        case "nan", [int(bits)]:
+            return struct.unpack(">d", bits.to_bytes(8, "big"))[0]
+        case "dtype", [str(text)]:
+            dtype = np.dtype(text)
             if dtype.kind not in "biufc":
-                raise ValueError(f"{args[0]!r} is not a dtype of numbers")
+                raise ValueError(f"{text!r} is not a dtype of numbers")
             return dtype
-    raise ValueError("only literals, tuples, slice(...), complex(...), dtype(...), nan, nan(...) and inf are allowed")
+    raise ValueError(_ALLOWED)
+
+
+_ALLOWED = "only literals, tuples, slice(...), complex(...), dtype(...), nan, nan(...) and inf are allowed"
 
 
 def _short(text: str) -> str:

@@ -46,21 +46,8 @@ empty_like = _create.trackable(_numpy.empty_like, _numpy.zeros_like)
 _UNDISPATCHED = frozenset(
     [
         *("asanyarray", "asarray_chkfinite", "ascontiguousarray", "asfortranarray", "fill_diagonal", "fromfunction"),
-        *(
-            "fromiter",
-            "full",
-            "full_like",
-            "kaiser",
-            "nan_to_num",
-            "pad",
-            "piecewise",
-            "polyfit",
-            "repeat",
-            "require",
-            "take",
-            "unwrap",
-        ),
-        *("c_", "ndenumerate", "r_", "vectorize"),
+        *("fromiter", "full", "full_like", "kaiser", "nan_to_num", "pad", "piecewise", "polyfit", "repeat", "require", "take"),
+        *("c_", "ndenumerate", "r_", "unwrap", "vectorize"),
     ]
 )
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core.bind import Traced, is_array
 from ..core.errors import ReadOnlyError
-from ..core.types import canonical_axis, dtype_of, ndim_of, shape_of
+from ..core.types import PYTHON_NUMBERS, canonical_axis, dtype_of, ndim_of, shape_of
 from ..ops import broadcast as shapes
 from .arrange import resize
 from .concrete import primal
@@ -48,7 +48,7 @@ def _flat(a: Traced) -> Any:
 def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
     dst = _target(dst, "np.copyto")
     v = lift(src)
-    if type(v) not in (bool, int, float, complex):
+    if type(v) not in PYTHON_NUMBERS:
         check_cast(dtype_of(v), dtype_of(dst), casting)
     if where is True:
         write(dst, ..., v)

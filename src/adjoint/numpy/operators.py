@@ -16,13 +16,13 @@ from ..core.bind import Traced, bind, class_of, is_array
 from ..core.errors import ConversionError, calling_frame, is_written_by_user
 from ..core.home import original_name
 from ..core.op import Elementwise, Op
-from ..core.types import shape_of
+from ..core.types import PYTHON_NUMBERS, shape_of
 from ..eager.record import recorder
 from ..ops import elementwise as ops
 from ..ops import integer
 from ..ops.linalg import matmul
 from ..staging.guard import OPERATOR_MODULES
-from ..staging.python import OPERATORS, PYTHON_NUMBERS
+from ..staging.python import OPERATORS
 from ..staging.stage import Stage
 from .concrete import primal
 from .elementwise import absolute, divmod_, power

@@ -14,10 +14,10 @@ import numpy as np
 from ..core.bind import FRESH, Traced, class_of
 from ..core.errors import ArgumentError, AttributeMissingError, UnsupportedError
 from ..core.op import OPS, Elementwise
-from ..core.types import Shape
+from ..core.types import PYTHON_NUMBERS, Shape
 from ..eager.record import quicken, recorder
 from ..ops import broadcast as shapes
-from ..staging.python import PYTHON_NUMBERS, strengthened
+from ..staging.python import strengthened
 from . import labels
 from .advice import advice
 from .concrete import primals

@@ -13,17 +13,16 @@ from typing import Any
 import numpy as np
 
 from ..core.bind import Traced, class_of, is_ours
+from ..core.types import PYTHON_NUMBERS
 from ..eager.batch import Batch
 from .caller import call_of
-
-_PYTHON = frozenset({bool, int, float, complex})
 
 
 def of_arrays(name: str, getter: Callable[[Any], Any]) -> property:
     """An attribute of NumPy's values, which a Python number does not have."""
 
     def get(self: Traced) -> Any:
-        if type(self.value) is not np.ndarray and not is_ours(sys._getframe(1)) and class_of(self) in _PYTHON:
+        if type(self.value) is not np.ndarray and not is_ours(sys._getframe(1)) and class_of(self) in PYTHON_NUMBERS:
             raise _missing(self, name)
         return getter(self)
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..core.bind import Traced, fresh, is_array
 from ..core.errors import ReadOnlyError, UnsupportedError
-from ..core.types import Value, dtype_of, is_inexact, is_weak, ndim_of, reduced_axes, shape_of
+from ..core.types import PYTHON_NUMBERS, Value, dtype_of, is_inexact, is_weak, ndim_of, reduced_axes, shape_of
 from ..ops import broadcast as shapes
 from ..ops import index as indexing
 from .layout import held
@@ -69,7 +70,7 @@ def check_options(ufunc: np.ufunc, inputs: Sequence[Any], options: dict[str, Any
 
 def _without_elements(x: Any) -> Any:
     v = lift(x)
-    return v if type(v) in (bool, int, float, complex) else np.empty(0, dtype_of(v))
+    return v if type(v) in PYTHON_NUMBERS else np.empty(0, dtype_of(v))
 
 
 def check_cast(old: np.dtype[Any], new: np.dtype[Any], casting: Any) -> None:
@@ -117,7 +118,7 @@ def call_with_options(function: Callable[..., Any], name: str, inputs: tuple[Any
 def _cast_inputs(values: Sequence[Value], dtype: np.dtype[Any], casting: Any, name: str) -> list[Value]:
     """The operands in the dtype that a ufunc is asked to compute in."""
     for i, v in enumerate(values):
-        if type(v) not in (bool, int, float, complex) and not np.can_cast(dtype_of(v), dtype, casting):
+        if type(v) not in PYTHON_NUMBERS and not np.can_cast(dtype_of(v), dtype, casting):
             raise TypeError(f"{name}: cannot cast input {i} from {dtype_of(v)} to {dtype} with casting rule '{casting}'")
     return [shapes.cast(v, dtype=dtype) if dtype_of(v) != dtype else v for v in values]
 
@@ -184,36 +185,48 @@ def _fold(
     initial: Any = np._NoValue,
     where: Any = True,
 ) -> Value:
-    """Reduce by any ufunc. An associative one combines the two halves, until one row is left."""
-    neutral = _ASSOCIATIVE.get(ufunc)
+    """Reduce by any ufunc."""
     if where is not True:
-        if neutral is None:
+        if ufunc not in _ASSOCIATIVE:
             raise UnsupportedError(f"np.{ufunc.__name__}.reduce: where= is not supported on traced values; use np.where")
-        a = shapes.where(where, a, np.array(neutral, dtype_of(a)))
+        a = shapes.where(where, a, np.array(_ASSOCIATIVE[ufunc], dtype_of(a)))
     shape = shape_of(a)
     axes = reduced_axes(axis, len(shape))
     rest = tuple(n for d, n in enumerate(shape) if d not in axes)
-    final = tuple(1 if d in axes else n for d, n in enumerate(shape)) if keepdims else rest
     rows = FUNCTIONS[np.moveaxis](a, axes, tuple(range(len(axes))))
-    count = math.prod(shape[d] for d in axes)
-    if not count and initial is np._NoValue and ufunc.identity is None:
-        raise ValueError(f"zero-size array to reduction operation {ufunc.__name__} which has no identity")
-    rows = FUNCTIONS[np.reshape](rows, (count, *rest))
-    if not count or (initial is not np._NoValue and initial is not None):
-        start = ufunc.identity if initial is np._NoValue or initial is None else lift(initial)
-        first = shapes.broadcast_to(shapes.cast(start, dtype=dtype_of(a)), shape=(1, *rest))
-        rows, count = FUNCTIONS[np.concatenate]([first, rows]), count + 1
-    if neutral is None:
-        total = read(rows, 0)
-        for i in range(1, count):
-            total = function(total, read(rows, i))
-        return FUNCTIONS[np.reshape](total, final)
-    while count > 1:
+    rows = FUNCTIONS[np.reshape](rows, (math.prod(shape[d] for d in axes), *rest))
+    rows = _begun(ufunc, rows, initial)
+    total = _combined(function, rows) if ufunc in _ASSOCIATIVE else functools.reduce(function, _each(rows))
+    final = tuple(1 if d in axes else n for d, n in enumerate(shape)) if keepdims else rest
+    return FUNCTIONS[np.reshape](total, final) if final != rest else total
+
+
+def _begun(ufunc: np.ufunc, rows: Value, initial: Any) -> Value:
+    """The rows of a reduction behind the value that it begins with, if it is given or there are no rows."""
+    count, *rest = shape_of(rows)
+    if initial is np._NoValue or initial is None:
+        if count:
+            return rows
+        if initial is np._NoValue and ufunc.identity is None:
+            raise ValueError(f"zero-size array to reduction operation {ufunc.__name__} which has no identity")
+        start: Any = ufunc.identity
+    else:
+        start = lift(initial)
+    first = shapes.broadcast_to(shapes.cast(start, dtype=dtype_of(rows)), shape=(1, *rest))
+    return FUNCTIONS[np.concatenate]([first, rows])
+
+
+def _each(rows: Value) -> Iterator[Value]:
+    return (read(rows, i) for i in range(shape_of(rows)[0]))
+
+
+def _combined(function: Callable[..., Any], rows: Value) -> Value:
+    """The reduction by an associative function, which combines the two halves until one row is left."""
+    while (count := shape_of(rows)[0]) > 1:
         half = count // 2
         paired = function(rows[:half], rows[half : 2 * half])
         rows = FUNCTIONS[np.concatenate]([paired, rows[2 * half :]]) if count % 2 else paired
-        count -= half
-    return FUNCTIONS[np.reshape](rows, final) if final else read(rows, 0)
+    return read(rows, 0)
 
 
 def _accumulate(ufunc: np.ufunc, name: str, a: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Value:

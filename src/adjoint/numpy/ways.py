@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core.bind import Traced, class_of, fresh, is_array
-from ..core.types import Shape, Value, dtype_of, shape_of
+from ..core.types import PYTHON_NUMBERS, Shape, Value, dtype_of, shape_of
 from ..ops import broadcast as shapes
 from ..ops import index as indexing
 from ..ops.broadcast import broadcast_to
@@ -229,14 +229,11 @@ def as_array(x: Value) -> Value:
 
 def strong(x: Value) -> Value:
     """A Python number as np.asarray gives it, whose dtype counts in promotions; other values are unchanged."""
-    return as_array(x) if class_of(x) in _WEAK else x
+    return as_array(x) if class_of(x) in PYTHON_NUMBERS else x
 
 
 def kind_of(x: Value) -> Any:
     """What np.result_type takes for a value: a Python number stays weak."""
-    if class_of(x) not in _WEAK:
+    if class_of(x) not in PYTHON_NUMBERS:
         return dtype_of(x)
     return class_of(x)() if isinstance(x, Traced) else x
-
-
-_WEAK = (bool, int, float, complex)

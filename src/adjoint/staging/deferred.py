@@ -23,7 +23,7 @@ from ..core.bind import FRESH, Traced, around, class_of
 from ..core.errors import in_a_try
 from ..core.op import Constant, Op, Structured
 from ..core.tree import flatten
-from ..core.types import Value, dtype_of
+from ..core.types import PYTHON_NUMBERS, Value, dtype_of
 from ..derive import TYPE, VALUE, plan
 from ..eager.record import at_once
 from ..eager.repeated import rates
@@ -33,7 +33,7 @@ from ..ir.edit import dead_code
 from ..ir.graph import Graph
 from ..rewrite.saving import is_long_enough
 from .guard import Guarded
-from .python import PYTHON_NUMBERS, strengthened
+from .python import strengthened
 
 
 def tape_in_stage(inputs: Sequence[Value], transform: str, lasting: bool = False) -> Tape:

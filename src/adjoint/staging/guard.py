@@ -21,7 +21,7 @@ from ..core import strict
 from ..core.bind import Traced, class_of
 from ..core.errors import UnsupportedError, calls_under_way, in_a_try, is_written_by_user, on_line, user_line, written_on
 from ..core.op import Op
-from ..core.types import Type, Value
+from ..core.types import PYTHON_NUMBERS, Type, Value
 from ..derive import type_rule
 from ..eager.on_gpu import ON_GPU
 from ..eager.record import at_once
@@ -33,7 +33,7 @@ from ..ops.elementwise import equal, greater, greater_equal, isnan, less, less_e
 from ..ops.reduce import all_
 from ..ops.shape import concatenate
 from .lazy import Elsewhere, Numbers
-from .python import OPERATORS, PYTHON_NUMBERS, PythonNumberError, conditions, promoted, result_class, strengthened, weight
+from .python import OPERATORS, PythonNumberError, conditions, promoted, result_class, strengthened, weight
 from .questions import ARITHMETIC, IN_MEMORY, PARTS, Asked, Guard, same_answer
 from .stage import Stage, with_numbers
 

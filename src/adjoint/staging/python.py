@@ -38,7 +38,6 @@ from ..ops.elementwise import (
     sub,
 )
 
-PYTHON_NUMBERS = frozenset({bool, int, float, complex})
 #: Python's operators, by the name of the special method.
 OPERATORS: dict[str, Callable[..., Any]] = {
     **{name: getattr(operator, name) for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "lshift", "rshift")},

@@ -15,8 +15,9 @@ import numpy as np
 
 from ...core.types import Type
 from ...ir.graph import Equation, Literal
+from ...ops import broadcast, index, windows
 from ...ops import convolve as ops
-from ...ops import windows
+from ...ops import elementwise as ew
 from .kernel import Dtype, Kernel, Reduce, View
 from .lowered import Line, Rules
 from .scalar import BOOL, Writer
@@ -52,9 +53,9 @@ def convolve(low: Lowering, equation: Equation) -> bool:
     inside = None
     if mode == "full" and m > 1:
         framed = Type((*types[0].shape[:-1], n + 2 * (m - 1)), types[0].dtype)
-        a = low.emit("place", (a,), framed, spec=_last(framed, slice(m - 1, m - 1 + n)), shape=framed.shape)
+        a = low.emit(index.place, (a,), framed, spec=_last(framed, slice(m - 1, m - 1 + n)), shape=framed.shape)
         inside = low.view(Literal(np.pad(np.ones(n, bool), m - 1)))
-    short = low.emit("getitem", (v,), types[1], spec=_last(types[1], slice(None, None, -1)))
+    short = low.emit(index.getitem, (v,), types[1], spec=_last(types[1], slice(None, None, -1)))
     factors = _Factors(low.view(a), low.view(short), inside)
     return (_by_terms if m <= _FEW else _by_windows)(low, equation, factors)
 
@@ -130,22 +131,20 @@ def overlap(low: Lowering, equation: Equation) -> bool:
     if math.prod(width) > _FEW:
         flat = np.arange(math.prod(result.shape)).reshape(result.shape)
         places = np.ascontiguousarray(np.lib.stride_tricks.sliding_window_view(flat, width, axes)).reshape(-1)
-        values = low.emit("reshape", (g,), Type(places.shape, t.dtype), shape=places.shape)
+        values = low.emit(broadcast.reshape, (g,), Type(places.shape, t.dtype), shape=places.shape)
         line = Type((flat.size,), t.dtype)
-        total = low.emit("scatter_add", (values, Literal(places)), line, axis=0, shape=line.shape)
-        low.values[equation.outputs[0]] = low.values[low.emit("reshape", (total,), result, shape=result.shape)]
-        return True
+        total = low.emit(index.scatter_add, (values, Literal(places)), line, axis=0, shape=line.shape)
+        return low.alias(equation, low.emit(broadcast.reshape, (total,), result, shape=result.shape))
     so_far: int | None = None
     for place in np.ndindex(*width):
         spec = [slice(0, n) for n in counts]
         for axis, i in zip(axes, place, strict=True):
             spec[axis] = slice(i, i + counts[axis])
-        part = low.emit("getitem", (g,), Type(counts, t.dtype), spec=(*(slice(None),) * ndim, *place))
-        framed = low.emit("place", (part,), result, spec=tuple(spec), shape=result.shape)
-        so_far = framed if so_far is None else low.emit("add", (so_far, framed), result)
+        part = low.emit(index.getitem, (g,), Type(counts, t.dtype), spec=(*(slice(None),) * ndim, *place))
+        framed = low.emit(index.place, (part,), result, spec=tuple(spec), shape=result.shape)
+        so_far = framed if so_far is None else low.emit(ew.add, (so_far, framed), result)
     assert so_far is not None
-    low.values[equation.outputs[0]] = low.values[so_far]
-    return True
+    return low.alias(equation, so_far)
 
 
 def all_windows(low: Lowering, equation: Equation) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...ir.graph import Equation
+from ...ops import broadcast
 from ...ops.reduce import cumprod, cumsum, recurrence, running_max, running_min
 from .kernel import View
 from .lowered import Rules
@@ -33,7 +34,7 @@ def cumulative(low: Lowering, equation: Equation) -> bool:
     if any(t.shape != result.shape or t.dtype not in low.dtypes for t in types):
         return False
     given = [
-        o if t == result else low.emit("cast", (o,), result, dtype=result.dtype)
+        o if t == result else low.emit(broadcast.cast, (o,), result, dtype=result.dtype)
         for o, t in zip(equation.inputs, types, strict=True)
     ]
     axis = equation.params["axis"] % len(result.shape)

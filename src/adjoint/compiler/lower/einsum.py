@@ -17,7 +17,7 @@ import numpy as np
 
 from ...core.types import Type
 from ...ir.graph import Equation
-from ...ops import linalg
+from ...ops import broadcast, linalg
 from ..switches import Switch
 from .kernel import Dtype, Reduce, View, size_of
 from .lowered import Rules
@@ -141,15 +141,15 @@ def _product(low: Lowering, left: Factor, right: Factor, output: str, summed: st
         number = low.fresh_number(whole.type)
         low.values[number] = whole
         shape = (*(sizes[c] for c in stack), size_of([sizes[c] for c in first]), size_of([sizes[c] for c in second]))
-        return low.emit("reshape", (number,), Type(shape, dtype), shape=shape)
+        return low.emit(broadcast.reshape, (number,), Type(shape, dtype), shape=shape)
 
     a, b = matrices(left, rows, summed), matrices(right, summed, columns)
     outer = tuple(sizes[c] for c in stack)
     shape = (*outer, low.types[a].shape[-2], low.types[b].shape[-1])
-    y = low.emit("matmul", (a, b), Type(shape, dtype))
+    y = low.emit(linalg.matmul, (a, b), Type(shape, dtype))
     letters = stack + rows + columns
     shape = tuple(sizes[c] for c in letters)
-    y = low.emit("reshape", (y,), Type(shape, dtype), shape=shape)
+    y = low.emit(broadcast.reshape, (y,), Type(shape, dtype), shape=shape)
     return _arranged(Factor(letters, low.view(y)), output, sizes)
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from ...core.types import Shape
 from ...ir.graph import Equation, Literal, Operand
+from ...ops import elementwise as ew
 from ...ops import index, shape, shift
 from ..switches import Switch
 from .kernel import Scalar, View, Window, size_of
@@ -198,9 +199,8 @@ def differences(low: Lowering, equation: Equation) -> bool:
         return False
     axes = (slice(None),) * equation.params["axis"]
     ends = (slice(1, None), slice(0, -1))
-    after, before = (low.emit("getitem", (x,), result, spec=(*axes, part)) for part in ends)
-    low.values[equation.outputs[0]] = low.values[low.emit("sub", (after, before), result)]
-    return True
+    after, before = (low.emit(index.getitem, (x,), result, spec=(*axes, part)) for part in ends)
+    return low.alias(equation, low.emit(ew.sub, (after, before), result))
 
 
 RULES: Rules = {

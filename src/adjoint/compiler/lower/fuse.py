@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.op import OPS
+from ...core.op import Op
 from ...core.types import Type
 from ...ir.graph import Equation, Graph, Literal, Operand
 from ...ops.broadcast import cast
@@ -119,10 +119,10 @@ class Lowering(Workspace):
             return ranges.of_literal(operand)
         return self.ranges.get(operand) or ranges.of_type(self.types[operand])
 
-    def emit(self, name: str, inputs: tuple[Operand, ...], type_: Type, **params: Any) -> int:
+    def emit(self, op: Op, inputs: tuple[Operand, ...], type_: Type, **params: Any) -> int:
         """Lower one more equation, as if it were in the graph."""
         number = self.fresh_number(type_)
-        self.equation(Equation(OPS[name], inputs, params, (number,), (type_,), self.line))
+        self.equation(Equation(op, inputs, params, (number,), (type_,), self.line))
         return number
 
     @functools.cached_property
@@ -153,6 +153,10 @@ class Lowering(Workspace):
     def hold(self, equation: Equation, value: LoweredValue) -> bool:
         self.values[equation.outputs[0]] = value
         return True
+
+    def alias(self, equation: Equation, number: int) -> bool:
+        """The result of an equation is that of another one."""
+        return self.hold(equation, self.values[number])
 
     def hold_lines(self, equation: Equation, position: int, lines: Sequence[int]) -> None:
         self.values.update((number, Line(position, line)) for number, line in zip(equation.outputs, lines, strict=True))

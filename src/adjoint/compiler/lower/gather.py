@@ -14,7 +14,8 @@ import numpy as np
 from ...core.types import Shape, Type
 from ...ir.edit import values_in
 from ...ir.graph import Equation, Graph, Literal, Operand
-from ...ops import index, sort
+from ...ops import broadcast, index, sort
+from ...ops import elementwise as ew
 from ...ops.elementwise import add, logical_or
 from .kernel import Reduce, Scatter, View, size_of
 from .lowered import Line, Rules
@@ -58,9 +59,9 @@ def scatter(low: Lowering, equation: Equation) -> bool:
         return True  # by the sum that it is added to
     if result.dtype == BOOL and not low.writes_in_place:  # a GPU adds numbers
         count = np.dtype(np.int32)
-        ones = low.emit("cast", (g,), Type(t.shape, count), dtype=count)
-        total = low.emit("scatter_add", (ones, *arrays), Type(result.shape, count), **equation.params)
-        return low.hold(equation, low.values[low.emit("not_equal", (total, Literal(0)), result)])
+        ones = low.emit(broadcast.cast, (g,), Type(t.shape, count), dtype=count)
+        total = low.emit(index.scatter_add, (ones, *arrays), Type(result.shape, count), **equation.params)
+        return low.alias(equation, low.emit(ew.not_equal, (total, Literal(0)), result))
     out = low.local(result)
     low.copy(Literal(0.0), out)
     _scatter_into(low, out, g, arrays, t.shape, axis, adds=True)

@@ -16,7 +16,8 @@ import numpy as np
 
 from ...core.types import Shape, Type
 from ...ir.graph import Equation, Literal, Operand
-from ...ops import decompose, determinant, gaps, matrix, matrix_functions, solve
+from ...ops import broadcast, decompose, determinant, gaps, matrix, matrix_functions, solve
+from ...ops import elementwise as ew
 from ..switches import Switch
 from .kernel import Dtype, Reduce, View, contiguous
 from .lowered import Rules
@@ -406,11 +407,10 @@ def _hermitian(low: Lowering, equation: Equation) -> bool:
     n, lower = t.shape[-1], equation.params["lower"]
     weights = np.tri(n, n, -1, dtype=t.dtype) + 0.5 * np.eye(n, dtype=t.dtype)
     weights = weights if lower else weights.T
-    weighted = low.emit("mul", (Literal(weights), a), t)
-    half = low.emit("where", (Literal(weights != 0), weighted, Literal(t.dtype.type(0))), t)
-    other = low.emit("transpose", (half,), t, axes=(*range(t.ndim - 2), t.ndim - 1, t.ndim - 2))
-    low.values[equation.outputs[0]] = low.values[low.emit("add", (half, other), t)]
-    return True
+    weighted = low.emit(ew.mul, (Literal(weights), a), t)
+    half = low.emit(broadcast.where, (Literal(weights != 0), weighted, Literal(t.dtype.type(0))), t)
+    other = low.emit(broadcast.transpose, (half,), t, axes=(*range(t.ndim - 2), t.ndim - 1, t.ndim - 2))
+    return low.alias(equation, low.emit(ew.add, (half, other), t))
 
 
 def _negligible(low: Lowering, equation: Equation) -> bool:
@@ -421,15 +421,14 @@ def _negligible(low: Lowering, equation: Equation) -> bool:
         return False
     *stack, n = t.shape
     pairs, each = Type(result.shape, t.dtype), Type((*stack, 1, 1), t.dtype)
-    across = low.emit("reshape", (w,), Type((*stack, 1, n), t.dtype), shape=(*stack, 1, n))
-    down = low.emit("reshape", (w,), Type((*stack, n, 1), t.dtype), shape=(*stack, n, 1))
-    gaps = low.emit("add" if equation.params["sign"] > 0 else "sub", (across, down), pairs)
-    sizes = low.emit("abs", (across,), low.types[across])
-    total = low.emit("sum", (sizes,), each, axis=(len(stack) + 1,), keepdims=True)
-    least = low.emit("mul", (Literal(8 * np.finfo(t.dtype).eps), total), each)
-    found = low.emit("less_equal", (low.emit("abs", (gaps,), pairs), least), result)
-    low.values[equation.outputs[0]] = low.values[found]
-    return True
+    across = low.emit(broadcast.reshape, (w,), Type((*stack, 1, n), t.dtype), shape=(*stack, 1, n))
+    down = low.emit(broadcast.reshape, (w,), Type((*stack, n, 1), t.dtype), shape=(*stack, n, 1))
+    gaps = low.emit(ew.add if equation.params["sign"] > 0 else ew.sub, (across, down), pairs)
+    sizes = low.emit(ew.absolute, (across,), low.types[across])
+    total = low.emit(broadcast.sum_, (sizes,), each, axis=(len(stack) + 1,), keepdims=True)
+    least = low.emit(ew.mul, (Literal(8 * np.finfo(t.dtype).eps), total), each)
+    found = low.emit(ew.less_equal, (low.emit(ew.absolute, (gaps,), pairs), least), result)
+    return low.alias(equation, found)
 
 
 RULES: Rules = {

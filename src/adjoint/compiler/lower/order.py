@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...core.op import Op
 from ...core.types import Type
 from ...ir.graph import Equation, Literal, Operand
-from ...ops import index, reduce, sort
+from ...ops import broadcast, index, reduce, sort
+from ...ops import elementwise as ew
 from .cumulative import along_last
 from .kernel import View
 from .lowered import Rules
@@ -45,14 +47,14 @@ class _Pairs:
         self.n = t.shape[self.axis]
         self.shape = (*t.shape[: self.axis], self.n, *t.shape[self.axis :])
 
-    def __call__(self, name: str, *operands: Operand, dtype: Any = BOOL) -> int:
-        return self.low.emit(name, operands, Type(self.shape, dtype))
+    def __call__(self, op: Op, *operands: Operand, dtype: Any = BOOL) -> int:
+        return self.low.emit(op, operands, Type(self.shape, dtype))
 
     def spread(self, x: Operand, place: int) -> int:
         """An array over the pairs: its own axis is the first of the two, or the second."""
         t = self.low.type_of(x)
         shape = tuple(1 if k == self.axis + 1 - place else n for k, n in enumerate(self.shape))
-        return self.low.emit("reshape", (x,), Type(shape, t.dtype), shape=shape)
+        return self.low.emit(broadcast.reshape, (x,), Type(shape, t.dtype), shape=shape)
 
     def constant(self, matrix: Any) -> Literal:
         """A matrix over the two axes."""
@@ -60,7 +62,7 @@ class _Pairs:
 
     def sum(self, x: Operand, dtype: Any) -> int:
         """Over the first of the two axes."""
-        return self.low.emit("sum", (x,), Type(self.t.shape, dtype), axis=(self.axis,), keepdims=False)
+        return self.low.emit(broadcast.sum_, (x,), Type(self.t.shape, dtype), axis=(self.axis,), keepdims=False)
 
 
 def _is_native(low: Lowering, t: Type) -> bool:
@@ -71,8 +73,7 @@ def argsort(low: Lowering, equation: Equation) -> bool:
     (x,), axis = equation.inputs, equation.params["axis"]
     if not _is_native(low, low.type_of(x)):
         return False
-    low.values[equation.outputs[0]] = low.values[_order(low, x, axis)]
-    return True
+    return low.alias(equation, _order(low, x, axis))
 
 
 def _order(low: Lowering, x: Operand, axis: int) -> int:
@@ -81,22 +82,22 @@ def _order(low: Lowering, x: Operand, axis: int) -> int:
     if t.shape[axis] > LONGEST:
         return _merged(low, x, axis)
     if isinstance(x, Literal):  # in memory once, for all pairs
-        x = low.emit("broadcast_to", (x,), t, shape=t.shape)
+        x = low.emit(broadcast.broadcast_to, (x,), t, shape=t.shape)
     pairs = _Pairs(low, t, axis)
     one, other = pairs.spread(x, 0), pairs.spread(x, 1)
     earlier = pairs.constant(np.tri(pairs.n, pairs.n, -1, dtype=bool).T)
-    before = pairs("where", earlier, pairs("less_equal", one, other), pairs("less", one, other))
+    before = pairs(broadcast.where, earlier, pairs(ew.less_equal, one, other), pairs(ew.less, one, other))
     if t.dtype.kind == "f":
         is_nan = Type(t.shape, BOOL)
-        nan = low.emit("isnan", (x,), is_nan)
-        behind = pairs("logical_or", earlier, pairs("logical_not", pairs.spread(nan, 0)))
-        before = pairs("logical_or", before, pairs("logical_and", pairs.spread(nan, 1), behind))
+        nan = low.emit(ew.isnan, (x,), is_nan)
+        behind = pairs(ew.logical_or, earlier, pairs(ew.logical_not, pairs.spread(nan, 0)))
+        before = pairs(ew.logical_or, before, pairs(ew.logical_and, pairs.spread(nan, 1), behind))
     rank = pairs.sum(before, _INDEX)
     places = np.arange(pairs.n).reshape([pairs.n if k == pairs.axis else 1 for k in range(len(t.shape))])
     numbers = Type(t.shape, _INDEX)
-    given = low.emit("broadcast_to", (Literal(places),), numbers, shape=t.shape)
+    given = low.emit(broadcast.broadcast_to, (Literal(places),), numbers, shape=t.shape)
     low.ranges[rank] = 0, pairs.n - 1
-    order = low.emit("add_along", (given, rank), numbers, axis=pairs.axis, shape=t.shape)
+    order = low.emit(sort.add_along, (given, rank), numbers, axis=pairs.axis, shape=t.shape)
     low.ranges[order] = 0, pairs.n - 1
     return order
 
@@ -136,9 +137,8 @@ def order_statistics(low: Lowering, equation: Equation) -> bool:
         return False
     axis %= len(t.shape)
     kth = np.array([k % t.shape[axis] for k in equation.params["kth"]])
-    places = low.emit("gather", (_order(low, x, axis), Literal(kth)), Type(result.shape, _INDEX), axis=axis)
-    low.values[equation.outputs[0]] = low.values[low.emit("take_along", (x, places), result, axis=axis)]
-    return True
+    places = low.emit(index.gather, (_order(low, x, axis), Literal(kth)), Type(result.shape, _INDEX), axis=axis)
+    return low.alias(equation, low.emit(sort.take_along, (x, places), result, axis=axis))
 
 
 def lexsort(low: Lowering, equation: Equation) -> bool:
@@ -151,15 +151,14 @@ def lexsort(low: Lowering, equation: Equation) -> bool:
     axis %= len(one.shape)
     order: int | None = None
     for k in range(t.shape[0]):
-        key = low.emit("getitem", (keys,), one, spec=(k,))
+        key = low.emit(index.getitem, (keys,), one, spec=(k,))
         if order is None:
             order = _order(low, key, axis)
         else:
-            sorted_so_far = low.emit("take_along", (key, order), one, axis=axis)
-            order = low.emit("take_along", (order, _order(low, sorted_so_far, axis)), result, axis=axis)
+            sorted_so_far = low.emit(sort.take_along, (key, order), one, axis=axis)
+            order = low.emit(sort.take_along, (order, _order(low, sorted_so_far, axis)), result, axis=axis)
     assert order is not None
-    low.values[equation.outputs[0]] = low.values[order]
-    return True
+    return low.alias(equation, order)
 
 
 def share_equal(low: Lowering, equation: Equation) -> bool:
@@ -169,16 +168,14 @@ def share_equal(low: Lowering, equation: Equation) -> bool:
     if not _is_native(low, keys) or low.type_of(t) != result or result.shape != keys.shape or result.dtype.kind != "f":
         return False
     if keys.shape[axis] > LONGEST:
-        low.values[equation.outputs[0]] = low.values[_shared(low, t, y, axis, equation.params["ordered"])]
-        return True
+        return low.alias(equation, _shared(low, t, y, axis, equation.params["ordered"]))
     pairs = _Pairs(low, keys, axis)
     itself = pairs.constant(np.eye(pairs.n, dtype=bool))
-    same = pairs("logical_or", itself, pairs("equal", pairs.spread(y, 0), pairs.spread(y, 1)))
-    terms = pairs("where", same, pairs.spread(t, 0), Literal(0.0), dtype=result.dtype)
+    same = pairs(ew.logical_or, itself, pairs(ew.equal, pairs.spread(y, 0), pairs.spread(y, 1)))
+    terms = pairs(broadcast.where, same, pairs.spread(t, 0), Literal(0.0), dtype=result.dtype)
     total, count = pairs.sum(terms, result.dtype), pairs.sum(same, _INDEX)
-    number = low.emit("cast", (count,), result, dtype=result.dtype)
-    low.values[equation.outputs[0]] = low.values[low.emit("div", (total, number), result)]
-    return True
+    number = low.emit(broadcast.cast, (count,), result, dtype=result.dtype)
+    return low.alias(equation, low.emit(ew.div, (total, number), result))
 
 
 def _shared(low: Lowering, t: Operand, y: Operand, axis: int, ordered: bool) -> int:
@@ -188,8 +185,8 @@ def _shared(low: Lowering, t: Operand, y: Operand, axis: int, ordered: bool) -> 
     if ordered:
         return _add(low, (low.view(t), low.view(y)), low.local(result), (), axis)
     order = _merged(low, y, axis)
-    t, y = (low.emit("take_along", (o, order), kind, axis=axis) for o, kind in ((t, result), (y, keys)))
-    return low.emit("add_along", (_shared(low, t, y, axis, True), order), result, axis=axis, shape=result.shape)
+    t, y = (low.emit(sort.take_along, (o, order), kind, axis=axis) for o, kind in ((t, result), (y, keys)))
+    return low.emit(sort.add_along, (_shared(low, t, y, axis, True), order), result, axis=axis, shape=result.shape)
 
 
 def last_write(low: Lowering, equation: Equation) -> bool:
@@ -202,16 +199,15 @@ def last_write(low: Lowering, equation: Equation) -> bool:
     pairs = _Pairs(low, line, 0)
     is_later: Operand = pairs.constant(np.tri(size, size, -1, dtype=bool))
     for array, n in zip(equation.inputs, extent, strict=True):
-        at = low.emit("cast", (array,), Type(low.type_of(array).shape, _INDEX), dtype=_INDEX)
-        at = low.emit("broadcast_to", (at,), Type(result.shape, _INDEX), shape=result.shape)
-        at = low.emit("reshape", (at,), line, shape=line.shape)
-        from_behind = low.emit("less", (at, Literal(0)), Type(line.shape, BOOL))
-        at = low.emit("where", (from_behind, low.emit("add", (at, Literal(n)), line), at), line)
-        is_later = pairs("logical_and", is_later, pairs("equal", pairs.spread(at, 0), pairs.spread(at, 1)))
-    overwritten = low.emit("any", (is_later,), Type(line.shape, BOOL), axis=(0,), keepdims=False)
-    wins = low.emit("logical_not", (overwritten,), Type(line.shape, BOOL))
-    low.values[equation.outputs[0]] = low.values[low.emit("reshape", (wins,), result, shape=result.shape)]
-    return True
+        at = low.emit(broadcast.cast, (array,), Type(low.type_of(array).shape, _INDEX), dtype=_INDEX)
+        at = low.emit(broadcast.broadcast_to, (at,), Type(result.shape, _INDEX), shape=result.shape)
+        at = low.emit(broadcast.reshape, (at,), line, shape=line.shape)
+        from_behind = low.emit(ew.less, (at, Literal(0)), Type(line.shape, BOOL))
+        at = low.emit(broadcast.where, (from_behind, low.emit(ew.add, (at, Literal(n)), line), at), line)
+        is_later = pairs(ew.logical_and, is_later, pairs(ew.equal, pairs.spread(at, 0), pairs.spread(at, 1)))
+    overwritten = low.emit(reduce.any_, (is_later,), Type(line.shape, BOOL), axis=(0,), keepdims=False)
+    wins = low.emit(ew.logical_not, (overwritten,), Type(line.shape, BOOL))
+    return low.alias(equation, low.emit(broadcast.reshape, (wins,), result, shape=result.shape))
 
 
 RULES: Rules = {

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from ...core.types import Type
 from ...ir.graph import Equation, Literal
-from ...ops import reduce
+from ...ops import broadcast, reduce
+from ...ops import elementwise as ew
 from ...ops.broadcast import sum_
 from ...ops.norm import norm as norm_op
 from ...ops.reduce import all_, any_, max_, min_
@@ -27,15 +28,14 @@ def reduction(low: Lowering, equation: Equation) -> bool:
     if t.dtype not in low.dtypes or result.dtype not in low.dtypes:
         return False
     if how in ("any", "all") and t.dtype != BOOL:
-        x, t = low.emit("not_equal", (x, Literal(0)), Type(t.shape, BOOL)), Type(t.shape, BOOL)
+        x, t = low.emit(ew.not_equal, (x, Literal(0)), Type(t.shape, BOOL)), Type(t.shape, BOOL)
     if how in ("max", "min"):
         if size_of(t.shape) == 0:
             return False
         if t.dtype == BOOL:
             how = "any" if how == "max" else "all"
     if not axes:  # of each element alone: a step that reads it must not take it for a total of a tile
-        low.values[equation.outputs[0]] = low.values[low.emit("cast", (x,), result, dtype=result.dtype)]
-        return True
+        return low.alias(equation, low.emit(broadcast.cast, (x,), result, dtype=result.dtype))
     out = low.local(result)
     kept = out.strides if equation.params["keepdims"] else _reinsert(out.strides, axes)
     strides = tuple(0 if k in axes else s for k, s in enumerate(kept))
@@ -56,9 +56,8 @@ def count_nonzero(low: Lowering, equation: Equation) -> bool:
     t = low.type_of(x)
     if t.dtype not in low.dtypes:
         return False
-    truth = x if t.dtype == BOOL else low.emit("not_equal", (x, Literal(0)), Type(t.shape, BOOL))
-    low.values[equation.outputs[0]] = low.values[low.emit("sum", (truth,), result, **equation.params)]
-    return True
+    truth = x if t.dtype == BOOL else low.emit(ew.not_equal, (x, Literal(0)), Type(t.shape, BOOL))
+    return low.alias(equation, low.emit(broadcast.sum_, (truth,), result, **equation.params))
 
 
 def _reinsert(strides: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
@@ -73,14 +72,13 @@ def log_sum_exp(low: Lowering, equation: Equation) -> bool:
     if t.dtype not in FLOATS or 0 in t.shape:
         return False
     kept = Type(tuple(1 if k in axis else n for k, n in enumerate(t.shape)), t.dtype)
-    top = low.emit("max", (x,), kept, axis=axis, keepdims=True)
-    finite = low.emit("isfinite", (top,), Type(kept.shape, BOOL))
-    shift = low.emit("where", (finite, top, Literal(0.0)), kept)
-    terms = low.emit("exp", (low.emit("sub", (x, shift), t),), t)
-    total = low.emit("log", (low.emit("sum", (terms,), kept, axis=axis, keepdims=True),), kept)
-    y = low.emit("add", (total, shift), kept)
-    low.values[equation.outputs[0]] = low.values[low.emit("reshape", (y,), result, shape=result.shape)]
-    return True
+    top = low.emit(reduce.max_, (x,), kept, axis=axis, keepdims=True)
+    finite = low.emit(ew.isfinite, (top,), Type(kept.shape, BOOL))
+    shift = low.emit(broadcast.where, (finite, top, Literal(0.0)), kept)
+    terms = low.emit(ew.exp, (low.emit(ew.sub, (x, shift), t),), t)
+    total = low.emit(ew.log, (low.emit(broadcast.sum_, (terms,), kept, axis=axis, keepdims=True),), kept)
+    y = low.emit(ew.add, (total, shift), kept)
+    return low.alias(equation, low.emit(broadcast.reshape, (y,), result, shape=result.shape))
 
 
 def norm(low: Lowering, equation: Equation) -> bool:
@@ -88,9 +86,8 @@ def norm(low: Lowering, equation: Equation) -> bool:
     t = low.type_of(x)
     if t.dtype not in FLOATS:
         return False
-    total = low.emit("sum", (low.emit("square", (x,), t),), result, **equation.params)
-    low.values[equation.outputs[0]] = low.values[low.emit("sqrt", (total,), result)]
-    return True
+    total = low.emit(broadcast.sum_, (low.emit(ew.square, (x,), t),), result, **equation.params)
+    return low.alias(equation, low.emit(ew.sqrt, (total,), result))
 
 
 RULES: Rules = {

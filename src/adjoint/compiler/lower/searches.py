@@ -14,6 +14,8 @@ import numpy as np
 
 from ...core.types import Type
 from ...ir.graph import Equation, Literal
+from ...ops import broadcast, reduce
+from ...ops import elementwise as ew
 from ...ops.reduce import argmax, argmin
 from ...ops.sort import searchsorted
 from .kernel import View
@@ -38,22 +40,20 @@ def place_of_extremum(low: Lowering, equation: Equation) -> bool:
         return False
     if axis is None:
         t, axis = Type((math.prod(t.shape),), t.dtype), 0
-        x = low.emit("reshape", (x,), t, shape=t.shape)
+        x = low.emit(broadcast.reshape, (x,), t, shape=t.shape)
     axis %= len(t.shape)
     kept = Type(tuple(1 if k == axis else n for k, n in enumerate(t.shape)), t.dtype)
-    how = equation.op.name.removeprefix("arg")
-    top = low.emit(how, (x,), kept, axis=(axis,), keepdims=True)
+    top = low.emit(reduce.max_ if equation.op is argmax else reduce.min_, (x,), kept, axis=(axis,), keepdims=True)
     truth = Type(t.shape, BOOL)
-    is_top = low.emit("equal", (x, top), truth)
+    is_top = low.emit(ew.equal, (x, top), truth)
     if t.dtype in FLOATS:
-        is_top = low.emit("logical_or", (is_top, low.emit("isnan", (x,), truth)), truth)
+        is_top = low.emit(ew.logical_or, (is_top, low.emit(ew.isnan, (x,), truth)), truth)
     n = t.shape[axis]
     count = np.arange(n, dtype=_COUNT).reshape([n if k == axis else 1 for k in range(len(t.shape))])
-    places = low.emit("where", (is_top, Literal(count), Literal(np.float64(n))), Type(t.shape, _COUNT))
-    first = low.emit("min", (places,), Type(kept.shape, _COUNT), axis=(axis,), keepdims=True)
-    number = low.emit("cast", (first,), Type(kept.shape, _INDEX), dtype=_INDEX)
-    low.values[equation.outputs[0]] = low.values[low.emit("reshape", (number,), result, shape=result.shape)]
-    return True
+    places = low.emit(broadcast.where, (is_top, Literal(count), Literal(np.float64(n))), Type(t.shape, _COUNT))
+    first = low.emit(reduce.min_, (places,), Type(kept.shape, _COUNT), axis=(axis,), keepdims=True)
+    number = low.emit(broadcast.cast, (first,), Type(kept.shape, _INDEX), dtype=_INDEX)
+    return low.alias(equation, low.emit(broadcast.reshape, (number,), result, shape=result.shape))
 
 
 def place_in_order(low: Lowering, equation: Equation) -> bool:
