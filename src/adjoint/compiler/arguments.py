@@ -66,6 +66,15 @@ class Arguments:
         free = tuple(a for i, a in enumerate(args) if i not in self.static_argnums)
         return flatten((free, {k: v for k, v in kwargs.items() if k not in self.static_argnames}))
 
+    def replaced(
+        self, args: Sequence[Any], kwargs: dict[str, Any], leaves: Sequence[Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments with other leaves; static ones stay."""
+        free, named = self.given(args, kwargs)[1].unflatten(leaves)
+        rest = iter(free)
+        positional = tuple(a if i in self.static_argnums else next(rest) for i, a in enumerate(args))
+        return positional, {k: a if k in self.static_argnames else named[k] for k, a in kwargs.items()}
+
     def open(self, args: tuple[Any, ...], kwargs: dict[str, Any], by_order: bool) -> tuple[list[Any], Signature | None]:
         """The arrays among the arguments, contiguous, and their signature.
 

@@ -19,7 +19,7 @@ import os
 import re
 import time
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,13 +46,15 @@ from ..core.strict import QUIET, raises
 from ..core.strict import state as error_state
 from ..core.tree import flatten, map_leaves
 from ..staging.python import PythonNumberError
-from ..staging.type_queries import agree, line_of_type
+from ..staging.type_queries import agree, line_of_type, nearby
 from .arguments import (
     DEFAULT,
+    HOST,
     Arguments,
     Options,
     both_ways,
     gpu_of_argument,
+    own,
     own_on_host,
     own_together,
     sent,
@@ -255,12 +257,10 @@ class Jitted:
         given = flatten((args, kwargs))[0]
         inside = any(isinstance(unwrap_fresh(x), Traced) for x in given)
         gpus = [] if inside else [gpu for gpu in map(gpu_of_argument, given) if gpu is not None]
-        leaves, structure = self.arguments.given(args, kwargs)
+        leaves = self.arguments.given(args, kwargs)[0]
         copies = own_together(leaves) if inside or not gpus else [own_on_host(x) for x in leaves]
-        free, named = structure.unflatten(copies)
-        rest = iter(free)
-        positional = [a if i in self.static_argnums else next(rest) for i, a in enumerate(args)]
-        result = self.f(*positional, **{k: a if k in self.static_argnames else named[k] for k, a in kwargs.items()})
+        positional, named = self.arguments.replaced(args, kwargs, copies)
+        result = self.f(*positional, **named)
         return map_leaves(functools.partial(sent, gpus[0]), result) if gpus else result
 
     def _inside(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -346,17 +346,15 @@ class Jitted:
         copies = [x.copy() if hasattr(x, "copy") else x for x in leaves]  # a program may write over arguments given away
         result, found = self._eagerly(args, kwargs), self._attempt(specialization, copies, args, kwargs)
 
-        def on_the_way() -> Iterable[Any]:
-            given = [own_on_host(x) for x in [*leaves, *specialization.outside()[0]]]
-            return specialization.staged.evaluate(given, keep=True).values()
-
         ours, expected = map_leaves(own_on_host, found), map_leaves(own_on_host, result)
         if found is specialization.missed:  # else what it reads outside has changed meanwhile, and it is staged again
             if specialization.outside()[1] is None:
                 asked = f"so that its result, which may depend on type() ({self._line_of_type}), cannot be compared"
                 self._give_up(signature, f"by rounding, a value is on the other side of a threshold in machine code, {asked}")
             return Uncompiled(result)
-        if agree(ours, expected, on_the_way):
+        if agree(ours, expected, lambda: _on_the_way(specialization, leaves)) and not self._differs_nearby(
+            args, kwargs, specialization
+        ):
             return None
         if Trace("jit").level > before + 1:  # a transform inside the function has passed its tracers to `type`
             raise ConversionError(
@@ -365,6 +363,20 @@ class Jitted:
             )
         self._give_up(signature, f"type() is asked for a value, and looks past what it stands for ({self._line_of_type})")
         return Uncompiled(result)
+
+    def _differs_nearby(self, args: Any, kwargs: Any, specialization: Specialization) -> bool:
+        """Whether a program gives other results than the function for numbers close to the arguments, on the same path."""
+        given = self.arguments.given(args, kwargs)[0]
+        if not all(isinstance(x, HOST) for x in given):
+            return False
+        moved = self.arguments.replaced(args, kwargs, [nearby(x, i) for i, x in enumerate(given)])
+        try:
+            result = self._eagerly(*moved)
+        except Exception:  # the function is not defined there
+            return False
+        leaves = self.arguments.open(*moved, self._stager.by_order)[0]
+        found = self._attempt(specialization, [own(x) for x in leaves], *moved)
+        return found is not specialization.missed and not agree(found, result, lambda: _on_the_way(specialization, leaves))
 
     def _chain(self, args: Any, kwargs: Any) -> Chain:
         """The native functions for calls like this one."""
@@ -492,3 +504,10 @@ class Derived(Jitted):
     def _run_instead(self, args: Any, kwargs: Any, signature: Signature, error: Exception, bug: bool) -> Uncompiled:
         known = bug or adjoint_error_behind(error) is not None
         raise NotCompiledError(functools.partial(self._not_compiled, signature, error, bug) if known else None) from error
+
+
+def _on_the_way(specialization: Specialization, leaves: Sequence[Any]) -> Iterable[Any]:
+    """The values of all equations of a program."""
+    given = [own_on_host(x) for x in [*leaves, *specialization.outside()[0]]]
+    values: Iterable[Any] = specialization.staged.evaluate(given, keep=True).values()
+    return values
