@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import adjoint as ad
-from adjoint.compiler.arguments import DEFAULT, Arguments, both_ways, own, own_together
+from adjoint.compiler.arguments import DEFAULT, Arguments, both_ways, own_together
 from adjoint.core.errors import ArgumentError
+from adjoint.numpy.layout import own
 
 
 def f(x, n=2, *, mode="sum"):

@@ -18,7 +18,7 @@ from ..core.tree import Structure, flatten, leaf_names
 from ..core.types import Type
 from ..device import gpu
 from ..device.arrays import gpu_of
-from ..numpy.layout import own_copy
+from ..numpy.layout import own
 from ..staging.lazy import Elsewhere
 from ..staging.type_queries import asks_for_sharing, compares_identity, line_of_bool, same_objects
 from .specialization import SAME_OBJECTS, Signature, Target, as_leaf, in_rows
@@ -197,11 +197,6 @@ def told_apart(value: Any) -> Any:
     if isinstance(value, tuple):
         return type(value), tuple(map(told_apart, value))
     return (type(value), repr(value)) if isinstance(value, (float, complex)) and value == 0 else (type(value), value)
-
-
-def own(x: Any) -> Any:
-    """A copy with the same memory layout of an array that may be written to; anything else unchanged."""
-    return own_copy(x) if isinstance(x, np.ndarray) and x.flags.writeable else x
 
 
 def own_together(leaves: Sequence[Any]) -> list[Any]:

@@ -45,6 +45,7 @@ from ..core.locks import cached, lock
 from ..core.strict import QUIET, raises
 from ..core.strict import state as error_state
 from ..core.tree import flatten, map_leaves
+from ..numpy.layout import own
 from ..staging.python import PythonNumberError
 from ..staging.type_queries import agree, line_of_type, nearby
 from .arguments import (
@@ -54,7 +55,6 @@ from .arguments import (
     Options,
     both_ways,
     gpu_of_argument,
-    own,
     own_on_host,
     own_together,
     sent,
