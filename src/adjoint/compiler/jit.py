@@ -47,7 +47,7 @@ from ..core.strict import state as error_state
 from ..core.tree import flatten, map_leaves
 from ..numpy.layout import own
 from ..staging.python import PythonNumberError
-from ..staging.type_queries import agree, line_of_type, nearby
+from ..staging.type_queries import agree, line_of_type, nearby, same_objects
 from .arguments import (
     DEFAULT,
     HOST,
@@ -369,7 +369,8 @@ class Jitted:
         given = self.arguments.given(args, kwargs)[0]
         if not all(isinstance(x, HOST) for x in given):
             return False
-        moved = self.arguments.replaced(args, kwargs, [nearby(x, i) for i, x in enumerate(given)])
+        numbers = [nearby(x, i) for i, x in enumerate(given)]
+        moved = self.arguments.replaced(args, kwargs, [numbers[i] for i in same_objects(given)])
         try:
             result = self._eagerly(*moved)
         except Exception:  # the function is not defined there
