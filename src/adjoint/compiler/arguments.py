@@ -54,6 +54,14 @@ class Arguments:
         return compares_identity(self.f)
 
     @cached
+    def sees_order(self) -> bool:
+        """Whether the function can tell in which order its keywords are given: it has `**kwargs`."""
+        try:
+            return any(p.kind is p.VAR_KEYWORD for p in inspect.signature(self.f).parameters.values())
+        except (TypeError, ValueError):  # a function without a signature
+            return True
+
+    @cached
     def asks_for_sharing(self) -> bool:
         return asks_for_sharing(self.f)
 
@@ -64,7 +72,8 @@ class Arguments:
     def given(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Any], Structure]:
         """The leaves of the arguments that are not static, and their structure."""
         free = tuple(a for i, a in enumerate(args) if i not in self.static_argnums)
-        return flatten((free, {k: v for k, v in kwargs.items() if k not in self.static_argnames}))
+        names = kwargs if self.sees_order else sorted(kwargs)
+        return flatten((free, {k: kwargs[k] for k in names if k not in self.static_argnames}))
 
     def replaced(
         self, args: Sequence[Any], kwargs: dict[str, Any], leaves: Sequence[Any]
@@ -107,7 +116,8 @@ class Arguments:
             scalars = tuple([isinstance(x, np.generic) for x in leaves])
             types = tuple(map(Type.of, leaves))
             strides = _strides(given) if by_order else ()
-            signature = Signature(structure, types, tuple(weak), tuple(static), scalars, strides, target, donated)
+            orders = tuple(structure.orders())
+            signature = Signature(structure, types, tuple(weak), tuple(static), scalars, strides, target, donated, orders)
             hash(signature)
         except TypeError as error:
             raise ArgumentError(f"a static argument of {name_of(self.f)} must be hashable: {error}") from None

@@ -384,7 +384,8 @@ class Jitted:
         if self._static is not None:
             chain = self._static.chain(args, kwargs)
         elif kwargs:
-            chain = self._named.setdefault(tuple(kwargs), Chain(tuple(sorted(kwargs)), self._find))  # as dicts are flattened
+            given = tuple(kwargs)
+            chain = self._named.setdefault(given, Chain(tuple(sorted(given)), self._find, given))  # as dicts are flattened
         else:
             chain = self._calls
         chain.copies = not (self._stager.by_order or self._stager.writes)
