@@ -174,6 +174,39 @@ def test_the_same_result_by_another_way_counts(transform):
             np.testing.assert_allclose(a, b, rtol=1e-12)
 
 
+@pytest.mark.parametrize("transform", [t for t in TRANSFORMS if "grad" in t or t in ("jacfwd", "jvp", "hvp")])
+@pytest.mark.parametrize("x", [0.0, 1.0, np.float64(1.0), np.float32(1.0), np.ones(2), np.zeros((2, 2))])
+@pytest.mark.filterwarnings("ignore::adjoint.compiler.jit.CompileWarning")
+def test_two_ways_that_agree_at_one_point_only(transform, x):
+    """At 0 and 1, x and x * x are the same, and their derivatives are not."""
+    if "vmap" in transform or (np.ndim(x) == 0 and transform == "hvp"):
+        x = np.full(2, x) if np.ndim(x) == 0 else np.stack([x, x])
+
+    def f(x):
+        try:
+            return np.sum(x * float(np.ravel(x)[0]))
+        except TypeError:
+            return np.sum(x)
+
+    along = {"jvp": lambda f: lambda x: ad.jvp(f, (x,), (np.ones_like(x),)), "hvp": lambda f: lambda x: ad.hvp(f)(x, x + 1)}
+    transformed = along.get(transform, TRANSFORMS[transform])(f)
+    with pytest.raises(ad.AdjointError, match="catches an error"):
+        transformed(x)
+
+
+def test_two_ways_that_are_close_are_not_the_same():
+    def f(x):
+        try:
+            return np.tanh(float(x) + 8.0)
+        except TypeError:
+            return np.tanh(x + 7.0)
+
+    assert abs(f(0.5) - np.tanh(7.5)) < 1e-6
+    for transform in ("grad", "vjp", "jacfwd"):
+        with pytest.raises(ad.AdjointError, match="catches an error"):
+            result(transform, f, 0.5)
+
+
 def test_what_a_compiled_function_catches_is_decided_at_each_call():
     """At its first arguments, zeros, both ways give the same."""
 

@@ -636,3 +636,41 @@ def test_a_while_loop_in_a_scan_whose_results_are_not_differentiated():
     slope = (f(0.7 + 1e-6) - f(0.7 - 1e-6)) / 2e-6
     for gradient in (ad.grad(f), ad.jit(ad.grad(f)), ad.derivative(f)):
         np.testing.assert_allclose(gradient(0.7), slope, rtol=1e-8)
+
+
+def _written(v, asks):
+    if asks and v[1] > 100.0:  # the body runs as a Python loop
+        return v
+    v[0] = 7.0 * v[1]
+    return v
+
+
+#: Each gets an array, writes to what its body gets, and returns an array.
+WRITES = {
+    "scan": lambda a, asks: ad.scan(lambda c, x: (_written(c, asks), None), a, a)[0],
+    "scan over rows": lambda a, asks: ad.scan(lambda c, x: (c, _written(x, asks)), a, a[None])[1][0],
+    "fori_loop": lambda a, asks: ad.fori_loop(0, 2, lambda i, c: _written(c, asks), a),
+    "while_loop": lambda a, asks: ad.while_loop(lambda c: c[0] < 3.0, lambda c: _written(c, asks), a),
+    "map": lambda a, asks: ad.map(lambda row: _written(row, asks), a[None])[0],
+    "cond": lambda a, asks: ad.cond(a[1] > 0, lambda c: _written(c, asks), lambda c: c * 1.0, a),
+    "cond of a list": lambda a, asks: ad.cond(a[1] > 0, lambda c: _written(c[0], asks), lambda c: c[0] * 1.0, [a]),
+}
+
+
+@pytest.mark.parametrize("asks", [False, True])
+@pytest.mark.parametrize("name", WRITES)
+def test_writes_of_a_body_to_its_arguments_stay_inside(name, asks):
+    """Whether the body is staged, runs as a Python loop, or is called; and no result is the argument itself."""
+
+    def f(x):
+        a = x * 1.0
+        return np.sum(WRITES[name](a, asks)) + np.sum(a * np.array([1.0, 10.0, 100.0]))
+
+    x = np.array([0.3, 0.6, 0.9])
+    expected = (4.2 + 0.6 + 0.9) + (0.3 + 6.0 + 90.0)
+    for run in (f, ad.jit(f), lambda x: ad.vjp(f, x)[0], lambda x: ad.jvp(f, (x,), (x,))[0]):
+        np.testing.assert_allclose(run(x), expected)
+    np.testing.assert_allclose(ad.grad(f)(x), [1.0, 18.0, 101.0])
+    result = WRITES[name](x, asks)
+    np.testing.assert_array_equal(x, [0.3, 0.6, 0.9])
+    assert not np.shares_memory(result, x)

@@ -1,11 +1,14 @@
 """The arguments of a compiled function: their signature, static ones, and what no program takes."""
 
+from collections import OrderedDict
+
 import numpy as np
 import pytest
 
 import adjoint as ad
-from adjoint.compiler.arguments import DEFAULT, Arguments, both_ways, own, own_together
+from adjoint.compiler.arguments import DEFAULT, Arguments, both_ways, own_together
 from adjoint.core.errors import ArgumentError
+from adjoint.numpy.layout import own
 
 
 def f(x, n=2, *, mode="sum"):
@@ -211,3 +214,47 @@ def test_whether_arrays_share_memory():
     a = np.ones(4)
     for x, y in ((a[:2], a[2:]), (a[:2], a[1:3]), (a, a), (a, a.copy()), (a[:2], a[1:3])):
         np.testing.assert_array_equal(compiled(x, y), compiled.f(x, y))
+
+
+def weighted(d):
+    """A result that depends on the order of the keys."""
+    return sum((i + 1) * v for i, v in enumerate(d.values()))
+
+
+def reordered(d):
+    return dict(reversed(d.items()))
+
+
+#: A function of a dict, and how a call passes it.
+PASSED = {
+    "dict": (weighted, lambda f, d: f(d)),
+    "nested": (lambda t: weighted(t[0]["p"]), lambda f, d: f([{"p": d, "a": 1.0}])),
+    "keywords": (lambda **d: weighted(d), lambda f, d: f(**d)),
+    "keywords beside others": (lambda x, *, b, **d: weighted(d) + b * x, lambda f, d: f(2.0, **d)),
+    "ordered": (weighted, lambda f, d: f(OrderedDict(d))),
+    "numbers as keys": (weighted, lambda f, d: f({ord(k): v for k, v in d.items()})),
+}
+
+
+@pytest.mark.parametrize("name", PASSED)
+def test_loops_over_a_dict_follow_its_order(name):
+    f, call = PASSED[name]
+    for first in ({"a": 1.0, "b": 2.0, "c": 5.0}, {"c": 1.0, "b": 2.0, "a": 5.0}):
+        compiled = ad.jit(f)
+        for _ in range(2):
+            for d in (first, reordered(first), {"".join([*k, "x"])[:1]: v for k, v in first.items()}, first):
+                assert call(compiled, d) == call(f, d)
+
+
+def test_the_order_of_keywords_is_seen_by_functions_with_kwargs_only():
+    compiled = ad.jit(lambda x, y: x - y)
+    assert compiled(x=1.0, y=2.0) == compiled(y=2.0, x=1.0) == -1.0
+    assert len(compiled.specializations) == 1
+
+
+def test_derivatives_keep_the_order_of_a_dict():
+    compiled = ad.jit(ad.grad(weighted))
+    for d in ({"b": 2.0, "a": 1.0}, {"a": 1.0, "b": 2.0}):
+        assert list(compiled(d).items()) == [(k, i + 1.0) for i, k in enumerate(d)]
+        _, pull = ad.vjp(lambda d: d, d)
+        assert pull(reordered(d))[0] == d  # cotangents may come in any order

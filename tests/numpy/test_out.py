@@ -163,3 +163,18 @@ def test_a_number_beside_plain_arrays_has_their_dtype(dtype, number, casting):
     assert [w.dtype for w in written] == [values.dtype] * len(written)
     for w in written:
         np.testing.assert_array_equal(w, written[0])
+
+
+@pytest.mark.parametrize("kept", [{}, {"where": np.array([True, False])}, {"casting": "safe"}])
+@pytest.mark.parametrize("dtype", [np.int8, np.int64, bool])
+@pytest.mark.parametrize("transform", [ad.grad, ad.jit, ad.jacfwd, ad.vmap])
+def test_floats_do_not_fit_into_whole_numbers(transform, dtype, kept):
+    """NumPy's own error, whatever holds the whole numbers."""
+
+    def f(x):
+        for out in (np.zeros(2, dtype), anp.zeros(2, dtype)):
+            with pytest.raises(TypeError, match="Cannot cast ufunc 'add' output"):
+                np.add(x, 1.0, out=out, **kept)
+        return np.sum(x)
+
+    transform(f)(np.ones((3, 2)) if transform is ad.vmap else np.ones(2))

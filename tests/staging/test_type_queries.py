@@ -130,6 +130,20 @@ def test_identity_however_it_is_written(name):
             np.testing.assert_array_equal(compiled(*pair), f(*pair))
 
 
+class Doubled:
+    def __init__(self, x):
+        self.x = x * 2 if type(x) is np.ndarray else x * 3
+
+
+@pytest.mark.parametrize("first", [np.zeros(2), np.array([0.0, -0.0])])
+def test_a_wrong_branch_shows_at_zeros_too(first):
+    """The methods of a class that the function instantiates see the tracer; at 0 both branches give 0."""
+    compiled = ad.jit(lambda x: Doubled(x).x)
+    with pytest.warns(CompileWarning, match=r"type\(\)"):
+        compiled(first)
+    np.testing.assert_array_equal(compiled(np.ones(2)), [2.0, 2.0])
+
+
 OUTSIDE = np.ones(2)
 LOCKED = np.ones(2)
 LOCKED.flags.writeable = False

@@ -6,7 +6,8 @@
         except TypeError:
             return 0.0               # never reached on plain numbers
 
-Its result counts if the function gives the same on plain numbers. Otherwise the transform raises the error.
+Its result counts if the function gives the same on plain numbers. Otherwise the transform raises the error. Two formulas with
+different derivatives may agree at a single point, as `x * x` and `x` do at 1, so derivatives are compared next to it too.
 """
 
 from __future__ import annotations
@@ -14,14 +15,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from ..core import handled as handled  # which watches for errors of other code
 from ..core.bind import Traced
 from ..core.errors import UnsupportedError, refused
-from ..core.tree import flatten
-from ..staging.type_queries import agree
+from ..core.tree import final, flatten, map_leaves
+from ..eager.tape import Tape
+from ..staging.type_queries import agree, nearby
 from .arguments import name_of
 
 Function = Callable[..., Any]
+_ROUNDING = 1e-12  # both runs make the same calls of NumPy; what differs is `math.sin` and `np.sin`, say
 
 
 class Caught:
@@ -36,8 +41,14 @@ class Caught:
         if refused.get() is not self.before:
             raise self.error()
 
-    def compare(self, inputs: Sequence[Any], found: Callable[[], Any], plain: Callable[[], Any]) -> None:
-        """Raise it if the function gives another result on plain numbers.
+    def compare(
+        self,
+        inputs: Sequence[Any],
+        found: Callable[[], Any],
+        plain: Callable[[], Any],
+        called: Callable[[Sequence[Any]], Any] | None = None,
+    ) -> None:
+        """Raise it if the function gives another result on plain numbers, at the inputs or, `called` with others, next to them.
 
         Where a value is traced by a transform outside as well, that one compares.
         """
@@ -51,9 +62,22 @@ class Caught:
         result = found()
         if any(isinstance(y, Traced) for y in (*flatten(result)[0], *flatten(expected)[0])):
             return
-        if not agree(result, expected, lambda: inputs):
+        if not agree(result, expected, lambda: inputs, _ROUNDING):
             raise error
+        if called is not None:
+            self._compare_nearby(inputs, called, error)
         refused.set(self.before)
+
+    def _compare_nearby(self, inputs: Sequence[Any], called: Callable[[Sequence[Any]], Any], error: UnsupportedError) -> None:
+        near = [nearby(x, i) for i, x in enumerate(inputs)]
+        try:
+            with np.errstate(all="ignore"), Tape(self.transform) as tape:
+                result = map_leaves(tape.leave, final(called([tape.leaf(x) for x in near])))
+            expected = called(near)
+        except Exception as other:
+            raise error from other
+        if not agree(result, expected, lambda: near, _ROUNDING):
+            raise error
 
     def error(self) -> UnsupportedError:
         return UnsupportedError(

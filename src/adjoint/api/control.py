@@ -5,7 +5,8 @@
 (np.float64(6.0), array([0., 2., 9.]))
 
 The body is staged once, as a graph, and becomes one op (`ops/control.py`), whose derivatives are loops too. A body that asks for
-numbers (`if x > 0`) cannot be staged; where the numbers are known it runs as a Python loop.
+numbers (`if x > 0`) cannot be staged; where the numbers are known it runs as a Python loop. What it writes to its arguments does
+not reach the user's arrays in either case: it gets copies (`own`).
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ import numpy as np
 
 from ..core.bind import Traced, class_of, is_staged, unwrap_fresh
 from ..core.errors import ArgumentError, BatchError, DtypeError, ReadOnlyError, ShapeError, boundary
-from ..core.tree import Structure, final, flatten, leaf_names
+from ..core.tree import Structure, final, flatten, leaf_names, map_leaves
 from ..core.types import Type, Value, dtype_of, is_weak, shape_of
+from ..numpy.layout import own
 from ..numpy.shape import stack
 from ..ops import control as ops
 from ..ops.control import Checkpoint
@@ -184,8 +186,9 @@ def _scan_steps(
     if not iterations:
         raise ShapeError(f"a {kept.transform} of no iterations cannot know what {name_of(f)} returns, since {error}") from error
     stacks: list[list[Value]] = []
+    carry = [own(x) for x in carry]
     for i in range(iterations - 1, -1, -1) if reverse else range(iterations):
-        results = iteration(kept.structure.unflatten(carry), row_structure.unflatten([x[i] for x in rows]))
+        results = iteration(kept.structure.unflatten(carry), row_structure.unflatten([own(x[i]) for x in rows]))
         carry = results[: len(carry)]
         stacks.append(results[len(carry) :])
         if outer[-1] != outer[0]:
@@ -222,7 +225,7 @@ def map(f: Function, xs: Any) -> Any:
     if size == 0 or any(is_staged(x) for x in rows):
         empty = flatten(None)[1]
         return _scan(_named_like(f, lambda _, x: (None, f(x))), [], empty, [], rows, structure, size, False, None, "map")[1]  # type: ignore[arg-type]
-    results = [flatten(f(structure.unflatten([x[i] for x in rows]))) for i in range(size)]  # type: ignore[arg-type]
+    results = [flatten(f(structure.unflatten([own(x[i]) for x in rows]))) for i in range(size)]  # type: ignore[arg-type]
     if any(found != results[0][1] for _, found in results):
         raise BatchError(f"{name_of(f)} returned different structures for different examples")
     labels = leaf_names("a result", results[0][1])
@@ -318,6 +321,7 @@ def _while(cond_fun: Function, body_fun: Function, init: Any, labels: Sequence[s
     for written in (test, step):
         if isinstance(written, NumbersNeededError):
             _refuse_steps(written, policy, transform)
+            carry = [own(x) for x in carry]
             while _truth(cond_fun(structure.unflatten(carry)), cond_fun, transform):
                 carry = kept.back(body_fun, final(body_fun(structure.unflatten(carry))))
             return structure.unflatten(carry)
@@ -344,8 +348,8 @@ def _truth(result: Any, f: Function, transform: str) -> Value:
 def cond(pred: Any, true_fun: Function, false_fun: Function, *operands: Any) -> Any:
     """true_fun(*operands) if pred else false_fun(*operands); both return the same structure, shapes and dtypes.
 
-    If pred is known, one of them is called, as by an `if`. In a graph both are staged and one runs. Inside vmap, if pred differs
-    between examples, both run, and the results are selected.
+    If pred is known, one of them is called, as by an `if`, with copies of plain arrays. In a graph both are staged and one runs.
+    Inside vmap, if pred differs between examples, both run, and the results are selected.
 
     >>> cond(np.pi > 3, lambda x: x + 1.0, lambda x: -x, 2.0)
     np.float64(3.0)
@@ -355,12 +359,12 @@ def cond(pred: Any, true_fun: Function, false_fun: Function, *operands: Any) -> 
     leaves, structure, _ = opened(operands, "operands")
     args = structure.unflatten([strong(x) for x in leaves])
     if not isinstance(chosen, Traced):  # it is known, as in Python
-        return (true_fun if chosen else false_fun)(*args)
+        return (true_fun if chosen else false_fun)(*map_leaves(own, args))
     true = write(true_fun, args, "cond", alone=True)
     sibling = None if isinstance(true, NumbersNeededError) else true.body
     false = write(false_fun, args, "cond", sibling=sibling, alone=True)
     if isinstance(true, NumbersNeededError) or isinstance(false, NumbersNeededError):
-        return (true_fun if chosen else false_fun)(*args)
+        return (true_fun if chosen else false_fun)(*map_leaves(own, args))
     if true.structure != false.structure:
         raise ShapeError(
             f"the branches of cond must return the same structure: {name_of(true_fun)} returned {true.structure}, "
@@ -437,6 +441,7 @@ def checkpointed(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     call.__name__ = name_of(f)
     written = write(call, tuple(numbers), "checkpoint", alone=True)
     if isinstance(written, NumbersNeededError):
+        args, kwargs = map_leaves(own, (args, kwargs))
         return f(*args, **kwargs)
     graph, captured = written.graph()
     if not graph.outputs:

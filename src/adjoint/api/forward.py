@@ -91,7 +91,8 @@ class ForwardRun:
         def found() -> Any:
             return (structure.unflatten(ys), aux) if self.has_aux else structure.unflatten(ys)
 
-        caught.compare(inputs, found, lambda: run_protected(f, self.primals, {}))
+        called = lambda leaves: run_protected(f, self.arguments(leaves), {})
+        caught.compare(inputs, found, lambda: run_protected(f, self.primals, {}), called)
         return structure, ys, [t for _, t in pairs], aux
 
     def push_by_pulls(self) -> Pushed:

@@ -89,7 +89,8 @@ class Recording:
         self.ends = [tape.node(y) for y in parts]
         if all(end is None for end in self.ends):
             warn_if_rounded(tape, f)
-        caught.compare(self.inputs, lambda: self.result(has_aux), lambda: run_protected(f, args, kwargs))
+        called = lambda leaves: run_protected(f, replace(args, self.indices, self.structures, leaves), kwargs)
+        caught.compare(self.inputs, lambda: self.result(has_aux), lambda: run_protected(f, args, kwargs), called)
 
     def result(self, has_aux: bool) -> Any:
         """What the function returned."""

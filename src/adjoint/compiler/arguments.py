@@ -18,7 +18,7 @@ from ..core.tree import Structure, flatten, leaf_names
 from ..core.types import Type
 from ..device import gpu
 from ..device.arrays import gpu_of
-from ..numpy.layout import own_copy
+from ..numpy.layout import own
 from ..staging.lazy import Elsewhere
 from ..staging.type_queries import asks_for_sharing, compares_identity, line_of_bool, same_objects
 from .specialization import SAME_OBJECTS, Signature, Target, as_leaf, in_rows
@@ -54,6 +54,14 @@ class Arguments:
         return compares_identity(self.f)
 
     @cached
+    def sees_order(self) -> bool:
+        """Whether the function can tell in which order its keywords are given: it has `**kwargs`."""
+        try:
+            return any(p.kind is p.VAR_KEYWORD for p in inspect.signature(self.f).parameters.values())
+        except (TypeError, ValueError):  # a function without a signature
+            return True
+
+    @cached
     def asks_for_sharing(self) -> bool:
         return asks_for_sharing(self.f)
 
@@ -64,7 +72,17 @@ class Arguments:
     def given(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Any], Structure]:
         """The leaves of the arguments that are not static, and their structure."""
         free = tuple(a for i, a in enumerate(args) if i not in self.static_argnums)
-        return flatten((free, {k: v for k, v in kwargs.items() if k not in self.static_argnames}))
+        names = kwargs if self.sees_order else sorted(kwargs)
+        return flatten((free, {k: kwargs[k] for k in names if k not in self.static_argnames}))
+
+    def replaced(
+        self, args: Sequence[Any], kwargs: dict[str, Any], leaves: Sequence[Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments with other leaves; static ones stay."""
+        free, named = self.given(args, kwargs)[1].unflatten(leaves)
+        rest = iter(free)
+        positional = tuple(a if i in self.static_argnums else next(rest) for i, a in enumerate(args))
+        return positional, {k: a if k in self.static_argnames else named[k] for k, a in kwargs.items()}
 
     def open(self, args: tuple[Any, ...], kwargs: dict[str, Any], by_order: bool) -> tuple[list[Any], Signature | None]:
         """The arrays among the arguments, contiguous, and their signature.
@@ -98,7 +116,8 @@ class Arguments:
             scalars = tuple([isinstance(x, np.generic) for x in leaves])
             types = tuple(map(Type.of, leaves))
             strides = _strides(given) if by_order else ()
-            signature = Signature(structure, types, tuple(weak), tuple(static), scalars, strides, target, donated)
+            orders = tuple(structure.orders())
+            signature = Signature(structure, types, tuple(weak), tuple(static), scalars, strides, target, donated, orders)
             hash(signature)
         except TypeError as error:
             raise ArgumentError(f"a static argument of {name_of(self.f)} must be hashable: {error}") from None
@@ -188,11 +207,6 @@ def told_apart(value: Any) -> Any:
     if isinstance(value, tuple):
         return type(value), tuple(map(told_apart, value))
     return (type(value), repr(value)) if isinstance(value, (float, complex)) and value == 0 else (type(value), value)
-
-
-def own(x: Any) -> Any:
-    """A copy with the same memory layout of an array that may be written to; anything else unchanged."""
-    return own_copy(x) if isinstance(x, np.ndarray) and x.flags.writeable else x
 
 
 def own_together(leaves: Sequence[Any]) -> list[Any]:

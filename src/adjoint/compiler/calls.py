@@ -27,8 +27,9 @@ _EXACT = frozenset({int, bool, str, type(None)})  # whose values are equal only 
 class Chain:
     """The native functions for calls with these keywords, which are the last `len(names)` arguments of the functions."""
 
-    def __init__(self, names: tuple[str, ...], search: Function) -> None:
+    def __init__(self, names: tuple[str, ...], search: Function, given: Sequence[str] | None = None) -> None:
         self.names = names
+        self.given = names if given is None else given  # the keywords in the order of the call
         self.search = search  # the way through Python
         self.copies = True  # arrays may be copied row by row
         self.entry: Function = self.otherwise
@@ -66,7 +67,8 @@ class Chain:
                 if result is not missed:
                     return result
         count = len(arguments) - len(self.names)
-        return self.search(*arguments[:count], **dict(zip(self.names, arguments[count:], strict=True)))
+        named = dict(zip(self.names, arguments[count:], strict=True))
+        return self.search(*arguments[:count], **{name: named[name] for name in self.given})
 
 
 class StaticChains:

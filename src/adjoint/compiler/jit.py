@@ -19,7 +19,7 @@ import os
 import re
 import time
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,10 +46,12 @@ from ..core.locks import cached, lock
 from ..core.strict import QUIET, raises
 from ..core.strict import state as error_state
 from ..core.tree import flatten, map_leaves
+from ..numpy.layout import own
 from ..staging.python import PythonNumberError
-from ..staging.type_queries import agree, line_of_type
+from ..staging.type_queries import agree, line_of_type, nearby, same_objects
 from .arguments import (
     DEFAULT,
+    HOST,
     Arguments,
     Options,
     both_ways,
@@ -256,12 +258,10 @@ class Jitted:
         given = flatten((args, kwargs))[0]
         inside = any(isinstance(unwrap_fresh(x), Traced) for x in given)
         gpus = [] if inside else [gpu for gpu in map(gpu_of_argument, given) if gpu is not None]
-        leaves, structure = self.arguments.given(args, kwargs)
+        leaves = self.arguments.given(args, kwargs)[0]
         copies = own_together(leaves) if inside or not gpus else [own_on_host(x) for x in leaves]
-        free, named = structure.unflatten(copies)
-        rest = iter(free)
-        positional = [a if i in self.static_argnums else next(rest) for i, a in enumerate(args)]
-        result = self.f(*positional, **{k: a if k in self.static_argnames else named[k] for k, a in kwargs.items()})
+        positional, named = self.arguments.replaced(args, kwargs, copies)
+        result = self.f(*positional, **named)
         return map_leaves(functools.partial(sent, gpus[0]), result) if gpus else result
 
     def _inside(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -359,17 +359,15 @@ class Jitted:
         copies = [x.copy() if hasattr(x, "copy") else x for x in leaves]  # a program may write over arguments given away
         result, found = self._eagerly(args, kwargs), self._attempt(specialization, copies, args, kwargs)
 
-        def on_the_way() -> Iterable[Any]:
-            given = [own_on_host(x) for x in [*leaves, *specialization.outside()[0]]]
-            return specialization.staged.evaluate(given, keep=True).values()
-
         ours, expected = map_leaves(own_on_host, found), map_leaves(own_on_host, result)
         if found is specialization.missed:  # else what it reads outside has changed meanwhile, and it is staged again
             if specialization.outside()[1] is None:
                 asked = f"so that its result, which may depend on type() ({self._line_of_type}), cannot be compared"
                 self._give_up(signature, f"by rounding, a value is on the other side of a threshold in machine code, {asked}")
             return Uncompiled(result)
-        if agree(ours, expected, on_the_way):
+        if agree(ours, expected, lambda: _on_the_way(specialization, leaves)) and not self._differs_nearby(
+            args, kwargs, specialization
+        ):
             return None
         if Trace("jit").level > before + 1:  # a transform inside the function has passed its tracers to `type`
             raise ConversionError(
@@ -379,12 +377,28 @@ class Jitted:
         self._give_up(signature, f"type() is asked for a value, and looks past what it stands for ({self._line_of_type})")
         return Uncompiled(result)
 
+    def _differs_nearby(self, args: Any, kwargs: Any, specialization: Specialization) -> bool:
+        """Whether a program gives other results than the function for numbers close to the arguments, on the same path."""
+        given = self.arguments.given(args, kwargs)[0]
+        if not all(isinstance(x, HOST) for x in given):
+            return False
+        numbers = [nearby(x, i) for i, x in enumerate(given)]
+        moved = self.arguments.replaced(args, kwargs, [numbers[i] for i in same_objects(given)])
+        try:
+            result = self._eagerly(*moved)
+        except Exception:  # the function is not defined there
+            return False
+        leaves = self.arguments.open(*moved, self._stager.by_order)[0]
+        found = self._attempt(specialization, [own(x) for x in leaves], *moved)
+        return found is not specialization.missed and not agree(found, result, lambda: _on_the_way(specialization, leaves))
+
     def _chain(self, args: Any, kwargs: Any) -> Chain:
         """The native functions for calls like this one."""
         if self._static is not None:
             chain = self._static.chain(args, kwargs)
         elif kwargs:
-            chain = self._named.setdefault(tuple(kwargs), Chain(tuple(sorted(kwargs)), self._find))  # as dicts are flattened
+            given = tuple(kwargs)
+            chain = self._named.setdefault(given, Chain(tuple(sorted(given)), self._find, given))  # as dicts are flattened
         else:
             chain = self._calls
         chain.copies = not (self._stager.by_order or self._stager.writes)
@@ -518,3 +532,10 @@ class Whole(Derived):
             self._not_compiled(signature, error, bug)
         self.eager[signature] = f"{type(error).__name__}: {error}"
         raise NotCompiledError from error
+
+
+def _on_the_way(specialization: Specialization, leaves: Sequence[Any]) -> Iterable[Any]:
+    """The values of all equations of a program."""
+    given = [own_on_host(x) for x in [*leaves, *specialization.outside()[0]]]
+    values: Iterable[Any] = specialization.staged.evaluate(given, keep=True).values()
+    return values

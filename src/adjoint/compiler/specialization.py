@@ -49,6 +49,7 @@ class Signature(NamedTuple):
     strides: tuple[Any, ...] = ()  # where they matter: the strides of each array that is not in C order; None for the others
     target: Target | None = None  # None: this processor
     donated: tuple[int, ...] = ()  # arguments whose memory results may take
+    orders: tuple[Any, ...] = ()  # the keys of dicts that are not sorted: loops over them follow their order
 
     def __str__(self) -> str:
         shown = [f"{t!r}" if w is None else w.__name__ for t, w in zip(self.types, self.weak, strict=True)]

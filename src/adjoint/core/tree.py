@@ -24,9 +24,12 @@ from .records import Fields, Role, fields_of, is_number
 
 
 class Structure:
-    """The shape of a container: how to rebuild it from its leaves. Compared by kind, keys, static parts and children."""
+    """The shape of a container: how to rebuild it from its leaves. Compared by kind, keys, static parts and children.
 
-    __slots__ = ("build", "children", "count", "kind", "static")
+    Two dicts with the same keys in another order are equal, and have their leaves in one order; `orders` tells them apart.
+    """
+
+    __slots__ = ("build", "children", "count", "kind", "order", "static")
 
     def __init__(
         self,
@@ -35,8 +38,10 @@ class Structure:
         build: Callable[[list[Any]], Any],
         count: int,
         static: Any = None,
+        order: tuple[Any, ...] | None = None,
     ) -> None:
         self.kind = kind
+        self.order = order  # of the keys of a dict, where it is not that of the children
         self.children = children
         self.build = build
         self.count = count
@@ -60,6 +65,15 @@ class Structure:
         for key, child in self.children:
             for path in child.paths():
                 yield key + path
+
+    def orders(self) -> Iterator[tuple[str, tuple[Any, ...]]]:
+        """The path and the keys of every dict whose keys are not sorted."""
+        if self.order is not None:
+            yield "", self.order
+        for key, child in self.children:
+            if child is not LEAF:
+                for path, order in child.orders():
+                    yield key + path, order
 
     def has_static(self) -> bool:
         """Whether a part is static."""
@@ -163,6 +177,7 @@ class OpenContainer(NamedTuple):
     build: Callable[[list[Any]], Any]
     roles: Sequence[Role] | None = None
     static: Any = None
+    order: tuple[Any, ...] | None = None
 
 
 _Opener = Callable[[Any], OpenContainer]
@@ -215,7 +230,8 @@ def _open_dict(tree: Any) -> OpenContainer:
         copy.update(result)
         return copy
 
-    return OpenContainer(cls, [f"[{key!r}]" for key in keys], [tree[key] for key in keys], build)
+    given = None if keys == order else tuple(order)
+    return OpenContainer(cls, [f"[{key!r}]" for key in keys], [tree[key] for key in keys], build, order=given)
 
 
 def _open_record(fields: Fields, tree: Any) -> OpenContainer:
@@ -292,7 +308,7 @@ def _flatten(tree: Any, leaves: list[Any], role: Role) -> Structure:
     before = len(leaves)
     roles = node.roles or [role] * len(node.keys)
     children = tuple([(k, _flatten(part, leaves, r)) for k, part, r in zip(node.keys, node.parts, roles, strict=True)])
-    return Structure(node.kind, children, node.build, len(leaves) - before, node.static)
+    return Structure(node.kind, children, node.build, len(leaves) - before, node.static, node.order)
 
 
 def map_leaves(f: Callable[..., Any], tree: Any, *rest: Any) -> Any:

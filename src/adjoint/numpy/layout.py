@@ -58,6 +58,11 @@ def own_copy(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return np.array(x, subok=True) if x.base is None or type(x) is not np.ndarray else with_strides(x, x.strides)
 
 
+def own(x: Any) -> Any:
+    """A copy with the same memory layout of an array that may be written to; anything else unchanged."""
+    return own_copy(x) if isinstance(x, np.ndarray) and x.flags.writeable else x
+
+
 def dense(shape: Shape, strides: Strides, dtype: Any, order: Any = "K") -> Strides:
     """The strides of a new array that keeps the order of the axes."""
     return np.empty_like(memory(shape, strides, dtype), order=order).strides

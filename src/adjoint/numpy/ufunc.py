@@ -64,7 +64,7 @@ def check_options(ufunc: np.ufunc, inputs: Sequence[Any], options: dict[str, Any
     kept = {key: options[key] for key in ("dtype", "casting", "order") if options.get(key) is not None}
     outs = options.get("out")
     if outs is not None:
-        kept["out"] = tuple(_without_elements(out) if isinstance(out, Traced) else None for out in outs)  # others are refused
+        kept["out"] = tuple(_without_elements(out) if isinstance(out, (Traced, np.ndarray)) else None for out in outs)
     ufunc(*map(_without_elements, inputs), **kept)
 
 

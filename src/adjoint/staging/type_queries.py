@@ -3,8 +3,9 @@
 Whether a function uses them is determined from its code and that of the functions it can reach. The staged copy has a replaced
 `type`, which knows traced values; but not all code can be copied. So a function that calls `type` also runs eagerly at its first
 call, and the results are compared: a decision by type is the same at every call with such arguments, so a wrong branch shows at
-once. A function that compares values by identity is compiled for the set of arguments and outside arrays that are the same
-object; one that asks whether a value `is True` is not compiled for Python's bools.
+once. At special points, such as zeros, both branches may give the same: the results next to them are compared, too. A function
+that compares values by identity is compiled for the set of arguments and outside arrays that are the same object; one that asks
+whether a value `is True` is not compiled for Python's bools.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from .reach import is_users, reached
 
 _IS_OP = dis.opmap["IS_OP"]
 _TOLERANCE = 1e-6  # rounding of another order of operations; a wrong branch differs more
+_STEP = 1e-3
 
 
 def line_of_type(f: Any) -> str | None:
@@ -125,7 +127,7 @@ def same_objects(leaves: Sequence[Any]) -> tuple[int, ...]:
     return tuple([first.setdefault(id(x), i) for i, x in enumerate(leaves)])
 
 
-def agree(found: Any, expected: Any, on_the_way: Callable[[], Iterable[Any]]) -> bool:
+def agree(found: Any, expected: Any, on_the_way: Callable[[], Iterable[Any]], tolerance: float = _TOLERANCE) -> bool:
     """Whether a program and the function give the same results, up to rounding relative to the largest.
 
     Where terms cancel, all of a result may be rounding: of the values on the way to it.
@@ -135,10 +137,19 @@ def agree(found: Any, expected: Any, on_the_way: Callable[[], Iterable[Any]]) ->
         return False
     pairs = [(np.asarray(a), np.asarray(b)) for a, b in zip(some, others, strict=True)]
     size = _largest(b for _, b in pairs)
-    if all(_close(a, b, size) for a, b in pairs):
+    if all(_close(a, b, size, tolerance) for a, b in pairs):
         return True
     size = _largest(on_the_way())
-    return all(_differ_by_rounding(a, b, size) for a, b in pairs)
+    return all(_differ_by_rounding(a, b, size, tolerance) for a, b in pairs)
+
+
+def nearby(x: Any, number: int) -> Any:
+    """A value close to the number-th argument x, of its class; no two elements are moved alike. Integers stay."""
+    if np.result_type(x).kind not in "fc":
+        return x
+    direction = _STEP * np.sin(1.0 + number + np.arange(np.size(x)).reshape(np.shape(x)))
+    moved = x + direction * (1 + np.abs(x))
+    return moved.astype(x.dtype) if isinstance(x, np.ndarray) else type(x)(moved)
 
 
 def _largest(values: Iterable[Any]) -> float:
@@ -147,17 +158,17 @@ def _largest(values: Iterable[Any]) -> float:
         return max((float(np.max(np.abs(v), initial=0, where=np.isfinite(v))) for v in arrays), default=0.0)
 
 
-def _differ_by_rounding(a: Any, b: Any, size: float) -> bool:
+def _differ_by_rounding(a: Any, b: Any, size: float, tolerance: float) -> bool:
     if a.shape != b.shape or a.dtype != b.dtype or a.dtype.kind not in "fc":
         return bool(np.array_equal(a, b)) and a.dtype == b.dtype
-    return bool(np.allclose(a, b, rtol=_TOLERANCE, atol=64 * float(np.finfo(a.dtype).eps) * size, equal_nan=True))
+    return bool(np.allclose(a, b, rtol=tolerance, atol=64 * float(np.finfo(a.dtype).eps) * size, equal_nan=True))
 
 
-def _close(a: Any, b: Any, size: float) -> bool:
+def _close(a: Any, b: Any, size: float, tolerance: float) -> bool:
     if a.shape != b.shape or a.dtype != b.dtype:
         return False
     if a.dtype.kind not in "fc":
         return bool(np.array_equal(a, b))
-    tolerance = max(_TOLERANCE, 64 * float(np.finfo(a.dtype).eps))
+    tolerance = max(tolerance, 64 * float(np.finfo(a.dtype).eps))
     with np.errstate(all="ignore"):
         return bool(np.allclose(a, b, rtol=tolerance, atol=tolerance * size, equal_nan=True))

@@ -52,6 +52,7 @@ FUNCTIONS = {
     "PyDict_Contains": ("i32", "ptr, ptr"),
     "PyDict_GetItemWithError": ("ptr", "ptr, ptr"),
     "PyDict_New": ("ptr", ""),
+    "PyDict_Next": ("i32", "ptr, ptr, ptr, ptr"),
     "PyDict_SetItem": ("i32", "ptr, ptr, ptr"),
     "PyDict_Size": ("i64", "ptr"),
     "PyErr_Clear": ("void", ""),

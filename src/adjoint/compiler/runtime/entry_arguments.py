@@ -51,12 +51,13 @@ def open_containers(code: Call, count: str) -> None:
     with code.loop("%nargs") as i:
         code.store(f"ptr {code.load('ptr', code.word_at('%args', i))}", code.word_at("%frame", i))
     openings = code.place(Head.OPENINGS)
+    place, key, value = (code.let(f"alloca {kind}, align 8") for kind in ("i64", "ptr", "ptr"))
     with code.loop(count) as i:
-        _open_container(code, code.record(openings, i, Opening))
+        _open_container(code, code.record(openings, i, Opening), place, key, value)
 
 
-def _open_container(code: Call, record: str) -> None:
-    """Write the items of one container into the frame; None has no items."""
+def _open_container(code: Call, record: str, place: str, next_key: str, next_value: str) -> None:
+    """Write the items of one container into the frame; None has no items. A dict is read in its order, which loops follow."""
     container = code.load("ptr", code.address("%frame", field(code, record, Opening.SOURCE)))
     code.need_equal("ptr", code.load("ptr", container, py.TYPE), field(code, record, Opening.CLASS, "ptr"), "miss")
     size = field(code, record, Opening.COUNT)
@@ -66,10 +67,14 @@ def _open_container(code: Call, record: str) -> None:
     def item(kind: Kind, j: str) -> str:
         if kind is not Kind.DICT:
             return code.call(f"{_CLASSES[kind]}_GetItem", f"ptr {container}", f"i64 {j}")
-        key = code.load("ptr", code.word_at(keys, j))
-        found = code.call("PyDict_GetItemWithError", f"ptr {container}", f"ptr {key}")
-        code.need_not_null(found, "absent")
-        return found
+        more = code.call("PyDict_Next", f"ptr {container}", f"ptr {place}", f"ptr {next_key}", f"ptr {next_value}")
+        code.need_equal("i32", more, 1, "miss")
+        key, found = code.load("ptr", code.word_at(keys, j)), code.load("ptr", next_key)
+        with code.when(code.let(f"icmp ne ptr {key}, {found}")):  # another string, perhaps an equal one
+            code.need_equal("ptr", code.load("ptr", key, py.TYPE), code.load("ptr", found, py.TYPE), "miss")
+            same = code.call("PyObject_RichCompareBool", f"ptr {key}", f"ptr {found}", f"i32 {py.EQUAL}")
+            code.need_equal("i32", same, 1, "changed")
+        return code.load("ptr", next_value)
 
     labels = {kind: code.mark(kind.name.lower()) for kind in _CLASSES}
     after = code.mark("after")
@@ -77,6 +82,8 @@ def _open_container(code: Call, record: str) -> None:
     for kind, label in labels.items():
         code.label(label)
         code.need_equal("i64", code.call(f"{_CLASSES[kind]}_Size", f"ptr {container}"), size, "miss")
+        if kind is Kind.DICT:
+            code.store("i64 0", place)
         with code.loop(size) as j:
             part = item(kind, j)
             if kind is not Kind.TUPLE:  # another thread, or the __eq__ of a key, may remove the item: own a reference
