@@ -410,7 +410,7 @@ def _while(state: LoopState, run: Run, test: Callable[[Sequence[Any]], Any], cou
     if not carry:
         raise RefusedError("it has no state")
     options = {"cond_consts": len(asked.captured), "body_consts": len(captured), "checkpoint": None}
-    with np.errstate(**({} if sound is None else {"all": "ignore"})):  # Python raises where NumPy warns
+    with np.errstate(all=None if sound is None else "ignore"):  # Python raises where NumPy warns
         results = ops.while_(*asked.captured, *captured, *carry, cond=cond, body=graph, **options)
     if sound is not None:
         (holds,) = dead_code(asked.graph("sound", [sound])).run_flat([*asked.captured, *results])
