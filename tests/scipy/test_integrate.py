@@ -214,3 +214,16 @@ def test_odeint_of_plain_numbers_is_that_of_scipy():
         found = integrate.odeint(plain_oscillator, Y0, T, (1.3, 1.0), **options)
         wanted = scipy.integrate.odeint(plain_oscillator, Y0, T, (1.3, 1.0), **options)
         np.testing.assert_array_equal(found[0], wanted[0])
+
+
+def test_an_integrand_that_branches_is_staged_with_its_branches():
+    def bend(t, a):
+        return a * t if t < 1.0 else a * a
+
+    def area(a):
+        return integrate.quad(bend, 0.0, 2.0, args=(a,), points=[1.0])[0]
+
+    compiled = ad.jit(ad.grad(area))
+    for a in (0.7, 1.5, 0.2):
+        np.testing.assert_allclose(compiled(a), 0.5 + 2 * a, rtol=1e-10)
+    assert str(compiled.report()).count("specialization") == 1, compiled.report()

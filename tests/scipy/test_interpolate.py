@@ -149,6 +149,25 @@ def test_one_program_for_any_breakpoints(kind):
             transform(x, y, t)
 
 
+@pytest.mark.parametrize("kind", ["linear", "nearest", "nearest-up", "previous", "next", "zero", "quadratic", "cubic", 2])
+def test_one_program_of_interp1d_for_any_breakpoints(kind):
+    def f(x, y, t):
+        return np.sum(interpolate.interp1d(x, y, kind=kind, bounds_error=False, fill_value=(7.0, 8.0))(t) * np.arange(1.0, 4.0))
+
+    value, gradient = ad.jit(f), ad.jit(ad.grad(f, argnums=(1, 2)))
+    rng = np.random.default_rng(0)
+    for _ in range(4):
+        x = rng.permutation(np.cumsum(rng.random(6) + 0.1))  # in any order
+        y, t = rng.normal(size=6), rng.uniform(np.min(x), np.max(x), 3)
+        t[0] = 0.01  # outside
+        np.testing.assert_allclose(value(x, y, t), f(x, y, t), rtol=1e-11)
+        for found, wanted in zip(gradient(x, y, t), ad.grad(f, argnums=(1, 2))(x, y, t), strict=True):
+            np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-11)
+    assert [str(g.report()).count("specialization") for g in (value, gradient)] == [1, 1]
+    with pytest.raises(ad.AdjointError, match="not by x"):
+        ad.jit(ad.grad(f))(x, y, t)
+
+
 def test_breakpoints_that_do_not_rise_raise_in_programs_too():
     f = ad.jit(lambda x, y: interpolate.CubicSpline(x, y)(1.5))
     x, y = np.arange(4.0), np.array([0.0, 1.0, 4.0, 2.0])

@@ -7,6 +7,7 @@ import pytest
 import scipy.optimize
 
 import adjoint as ad
+import adjoint.numpy as anp
 from adjoint.core.errors import UnsupportedError
 from adjoint.scipy import optimize
 
@@ -163,3 +164,37 @@ def test_batches_of_functions_that_ask_for_numbers():
     with pytest.raises(UnsupportedError, match=r"use ad\.map"):
         ad.vmap(f)(np.array([2.0, 3.0]))
     np.testing.assert_allclose(ad.map(f, np.array([2.0, 3.0])), np.cbrt([2.0, 3.0]))
+
+
+def branching(t, a):
+    if t > 0.5:
+        return t**3 - a
+    return (t - 0.5) * 0.75 + 0.125 - a
+
+
+def looping(t, a):
+    total = 0.0
+    for k in range(12):
+        total = total + t ** (k + 1) / (k + 1)
+        if total > 9.0:
+            break
+    return total - a
+
+
+@pytest.mark.parametrize("f", [branching, looping])
+@pytest.mark.parametrize("solver", ["brentq", "newton", "fsolve", "method"])
+def test_one_program_for_roots_of_functions_that_branch(f, solver):
+    def root(a):
+        g = lambda t: f(t, a)
+        if solver == "brentq":
+            return optimize.brentq(f, 0.0, 3.0, args=(a,), xtol=1e-14)
+        if solver == "newton":
+            return optimize.newton(g, 0.8, tol=1e-14, maxiter=200)
+        if solver == "fsolve":
+            return optimize.fsolve(lambda t: g(t[0]) * anp.ones(1), 0.45)[0]
+        return optimize.root_scalar(g, bracket=(0.0, 3.0), xtol=1e-14).root
+
+    compiled = ad.jit(ad.value_and_grad(root))
+    for a in (1.0, 0.06, 2.0, 0.1, 0.7):
+        np.testing.assert_allclose(compiled(a), ad.value_and_grad(root)(a), rtol=1e-8)
+    assert str(compiled.report()).count("specialization") == 1, compiled.report()

@@ -450,7 +450,162 @@ def f(x, n):
         o.w += o.v
     return o.w
 """,
+        "for became a while_loop",
+    ),
+    "a test of a float and an integer": (
+        """
+def f(x, n):
+    t = 0.0
+    while t < n:
+        x = 0.9 * x + 0.1
+        t = t + (x if x > 0.5 else 1.0)
+    return t * x
+""",
+        "while became a while_loop",
+    ),
+    "a test that divides": (
+        """
+def f(x, n):
+    k = 1
+    while n / k > 0.5 and x / k > 1e-3:
+        x = x * 0.9
+        k += 1
+    return x * k
+""",
+        "while became a while_loop",
+    ),
+    "attributes in slots, by a method": (
+        """
+class O:
+    __slots__ = ("a", "b")
+    def __init__(self, a):
+        self.a, self.b = a, 0.0
+    def step(self):
+        self.b = 0.9 * self.b + self.a
+        self.a *= 0.99
+def f(x, n):
+    o = O(x)
+    for i in range(n):
+        o.step()
+    return o.b
+""",
+        "for became a while_loop",
+    ),
+    "attributes by a property": (
+        """
+class O:
+    def __init__(self, y):
+        self._y, self.count = y, 0
+    @property
+    def y(self):
+        return self._y
+    @y.setter
+    def y(self, value):
+        self._y, self.count = 0.5 * value, self.count + 1
+def f(x, n):
+    o = O(x)
+    for i in range(n):
+        o.y = o.y + 1.0
+    return o.y + o.count
+""",
+        "for became a while_loop",
+    ),
+    "attributes in branches": (
+        """
+class O:
+    def __init__(self, x):
+        self.x, self.v = x, 0.0
+def f(x, n):
+    o = O(x)
+    while o.v < n:
+        o.x = 0.9 * o.x + 0.1
+        if o.x > 0.5:
+            o.v = o.v + o.x
+        else:
+            o.v = o.v + 1.0
+    return o.v * o.x
+""",
+        "while became a while_loop",
+    ),
+    "attributes of an object with two names": (
+        """
+class O: pass
+def f(x, n):
+    o = p = O()
+    o.v, o.w = x, 0.0
+    for i in range(n):
+        o.w = o.w + p.v
+        p.v = p.v * 0.9
+    return p.w
+""",
+        "for became a while_loop",
+    ),
+    "attributes of objects in a list": (
+        """
+class O:
+    def __init__(self, x):
+        self.x = x
+def f(x, n):
+    parts = [O(x), O(2 * x)]
+    s = 0.0
+    for i in range(n):
+        for p in parts:
+            p.x = 0.9 * p.x
+        s = s + parts[0].x * parts[1].x
+    return s
+""",
+        "for became a while_loop",
+    ),
+    "attributes that are arrays, written to": (
+        """
+class O: pass
+def f(x, n):
+    o = O()
+    o.a = np.array([x, 2 * x, 1.0])
+    for i in range(n):
+        o.a[0] = o.a[1] * 0.5
+        o.a *= 0.9
+        o.a = o.a[::-1] + 0.1
+    return np.sum(o.a)
+""",
+        None,
+    ),
+    "arrays that are two attributes, written to": (
+        """
+class O: pass
+def f(x, n):
+    o = O()
+    o.a = o.b = np.array([x, 2 * x, 1.0])
+    for i in range(n):
+        o.a[0] = o.a[1] * 0.5 + o.a[0]
+    return np.sum(o.b)
+""",
+        "for runs in Python",
+    ),
+    "attributes that are made in the loop": (
+        """
+class O: pass
+def f(x, n):
+    o = O()
+    o.v = x
+    for i in range(n):
+        o.v = o.v * 0.9
+        o.w = o.v
+    return o.v
+""",
         "it changes o",
+    ),
+    "attributes of a class": (
+        """
+class O:
+    count = 0.0
+def f(x, n):
+    O.count = 0.0
+    for i in range(n):
+        O.count = O.count + x
+    return O.count
+""",
+        None,
     ),
     "dict items": (
         """

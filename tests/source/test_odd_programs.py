@@ -232,7 +232,7 @@ def f(x):
     return x + a[0]
 """,
         [(1.0,), (2.0,)],
-        "for runs in Python: it changes held[…]",
+        "for runs in Python: it changes held[0]",
     ),
     "an assignment in the condition": (
         """

@@ -469,7 +469,46 @@ def test_objects_that_change():
         return x * c.n
 
     value = same(f, 0.3)
-    assert "it changes c" in became(value)
+    assert "for became a scan of 10 iterations" in became(value)
+
+
+def test_a_test_that_raises():
+    """A test may raise in any iteration, the first or the last: the program raises where Python does, and only there."""
+
+    def f(x, k, step):
+        while 1.0 / k > 0.1:
+            x, k = x * 0.5, k + step
+        return x
+
+    compiled, slope = ad.jit(f, source=True), ad.jit(ad.grad(f), source=True)
+    for call in ((3.0, 2, 1), (3.0, 20, 1), (5.0, 9, 3)):
+        assert compiled(*call) == f(*call)
+        assert slope(*call) == ad.grad(f)(*call)
+    assert "while became a while_loop" in became(compiled)
+    for call in ((3.0, 2, -1), (3.0, 0, 1)):
+        with pytest.raises(ZeroDivisionError):
+            f(*call)
+        with pytest.raises(ZeroDivisionError):
+            compiled(*call)
+
+
+def test_a_program_with_objects_reads_like_the_source():
+    class Spring:
+        def __init__(self, k):
+            self.k, self.x, self.v = k, 1.0, 0.0
+
+    def f(k):
+        s = Spring(k)
+        for i in range(10):
+            s.v = s.v - 0.1 * s.k * s.x
+            s.x = s.x + 0.1 * s.v
+        return s.x
+
+    text = ad.graph(f, source=True)(2.0).python()
+    space = {}
+    exec(text, space)
+    assert space["f"](2.0) == f(2.0)
+    assert "for" in text
 
 
 def test_slices_with_moving_bounds():

@@ -25,12 +25,13 @@ def cells_of(**names) -> Cells:
 
 
 def changed(cells: Cells, change, *, state=(), assigned=()) -> tuple[set[str], set[str], str]:
-    """What is found after a change: variables that were assigned, arrays written to, and another object."""
+    """What is found after a change: variables that were assigned, arrays written to, and another object or attribute."""
     surroundings = Surroundings(cells, state, assigned)
     with cells.restored():
         change()
         found = surroundings.assigned()
-    return (found, *surroundings.undo())
+    arrays, attributes, other = surroundings.undo()
+    return found, arrays, other or next(iter(attributes), "")
 
 
 UNCHANGED = (set(), set(), "")
@@ -114,11 +115,11 @@ CHANGES = {
     "key of a dict": (lambda: {"k": 1}, lambda x: x.update(j=x.pop("k")), "a"),
     "set": (lambda: {1, 2}, lambda x: x.add(3), "a"),
     "deque": (lambda: deque([1, 2]), lambda x: x.appendleft(0), "a"),
-    "attribute": (lambda: Box(1), lambda x: setattr(x, "x", 2), "a"),
+    "attribute": (lambda: Box(1), lambda x: setattr(x, "x", 2), "a.x"),
     "new attribute": (lambda: Box(1), lambda x: setattr(x, "y", 2), "a"),
-    "list in a tuple": (lambda: ([1],), lambda x: x[0].append(2), "a[…]"),
+    "list in a tuple": (lambda: ([1],), lambda x: x[0].append(2), "a[0]"),
     "list of an attribute": (lambda: Box([1]), lambda x: x.x.clear(), "a.x"),
-    "list in a dict in a list": (lambda: [{"k": [1]}], lambda x: x[0]["k"].append(2), "a[…][…]"),
+    "list in a dict in a list": (lambda: [{"k": [1]}], lambda x: x[0]["k"].append(2), "a[0]['k']"),
 }
 
 
@@ -162,7 +163,7 @@ def test_a_traced_array_that_is_written_to_is_restored():
     def f(t):
         x = t + anp.zeros(3)
         assert changed(cells_of(a=x), lambda: x.__setitem__(0, 5.0)) == (set(), {"a"}, "")
-        assert changed(cells_of(a=[x]), lambda: x.__setitem__(0, 5.0)) == (set(), {"a[…]"}, "")
+        assert changed(cells_of(a=[x]), lambda: x.__setitem__(0, 5.0)) == (set(), {"a[0]"}, "")
         return x
 
     np.testing.assert_array_equal(ad.graph(f)(0.0)(2.0), [2, 2, 2])

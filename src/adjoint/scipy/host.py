@@ -3,8 +3,8 @@
     optimize.brentq(lambda x: x**3 - c, 0.0, 4.0)       f(c, x) as a graph; root = brentq(f, c, 0.0, 4.0), an op
 
 The function is staged on its own, and the values that it reads become operands of the op. Results are constants: the caller
-adds the derivatives. A function that asks for numbers cannot be staged so: `called` gives None, and its program is valid for the
-numbers of one call.
+adds the derivatives. A function that branches on its argument is staged with its source rewritten (`ways`). One that asks for
+numbers otherwise cannot be staged: `called` gives None, and the program is valid for the numbers of one call.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from ..core.op import Constant
 from ..core.types import Type, shape_of
 from ..eager.batch import Batch
 from ..ir.graph import Graph
+from ..source import transformed
 from ..source.body import SourceBody
+from ..source.variables import RefusedError
 from ..staging.guard import Guarded
 from ..staging.stage import Stage
 
@@ -35,6 +37,14 @@ def is_deferred() -> bool:
     traces = [trace for trace in around.get() if isinstance(trace, (Stage, Batch))]
     stages = [trace for trace in traces if isinstance(trace, Stage)]
     return bool(traces) and (not stages or isinstance(stages[-1], Guarded))
+
+
+def ways(functions: dict[str, Function]) -> Iterator[dict[str, Function]]:
+    """The functions as they are, and with their branches and loops as ops, for `called` to stage."""
+    yield functions
+    rewritten = {key: transformed(f) for key, f in functions.items()}
+    if any(rewritten[key] is not f for key, f in functions.items()):
+        yield rewritten
 
 
 class Staged:
@@ -73,7 +83,7 @@ def called(solve: Function, functions: dict[str, Function], shape: tuple[int, ..
     """solve(functions, given) as an op, or None. The functions take arrays of a `shape`; `given` are containers with numbers."""
     try:
         staged = {key: Staged(f, shape) for key, f in functions.items()}
-    except UnsupportedError:
+    except (UnsupportedError, RefusedError):
         return None
     places = [path for path, x in _leaves(given) if isinstance(x, Traced)]
     operands = [x for _, x in _leaves(given) if isinstance(x, Traced)]

@@ -74,13 +74,22 @@ def quad(
     if not callable(func):  # compiled code
         return _scipy.quad(func, a, b, args, **options)
     args = args if isinstance(args, tuple) else (args,)
-    of, a, b = (lambda t: func(t, *args)), plain(a), plain(b)
+    a, b = plain(a), plain(b)
+
+    def close(func: Any) -> Any:
+        return lambda t: func(t, *args)
 
     def solve(functions: dict[str, Any], given: Any) -> Any:
         return _scipy.quad(functions["f"], *given, **options)
 
-    result = host.called(solve, {"f": of}, (), (a, b)) if host.is_deferred() else None
+    result = None
+    for staged in host.ways({"f": func}) if host.is_deferred() else ():
+        of = close(staged["f"])
+        result = host.called(solve, {"f": of}, (), (a, b))
+        if result is not None:
+            break
     if result is None:
+        of = close(func)
         noted = Noted(of, _WHAT)
         result = solve({"f": noted}, (number(a, _WHAT), number(b, _WHAT)))
         if not (noted.traced or is_traced(a) or is_traced(b)):

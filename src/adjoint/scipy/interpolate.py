@@ -161,11 +161,16 @@ def _units(make: Any, x: Any, size: int, args: Any, options: dict[str, Any]) -> 
     return Pieces(c, knots, kinds[0])
 
 
+def _are_staged(x: Any) -> bool:
+    """Whether breakpoints are those of each call of a program."""
+    return isinstance(x, Traced) and isinstance(x.by, Stage) and host.is_deferred()
+
+
 def _linear_in_data(make: Any) -> Any:
     """An interpolant of traced data: the sum of those of the unit vectors, times the data."""
 
     def of_traced(x: Any, y: Any, *args: Any, axis: int = 0, **options: Any) -> Any:
-        is_staged = isinstance(x, Traced) and isinstance(x.by, Stage) and host.is_deferred()
+        is_staged = _are_staged(x)
         x = x if is_staged else known_numbers(x, "the breakpoints of")
         if any(map(is_traced, (*args, *options.values()))) or (is_traced(x) and not is_staged):
             raise UnsupportedError(f"scipy.interpolate.{make.__name__} is differentiable by the data y, not by x or its options")
@@ -220,22 +225,23 @@ class interp1d(_scipy.interp1d):  # type: ignore[misc]  # noqa: N801 - SciPy's n
         fill_value: Any = np.nan,
         assume_sorted: bool = False,
     ) -> None:
-        x, y, fill_value = (
-            known_numbers(x, "the breakpoints of"),
-            plain(y),
-            fill_value if isinstance(fill_value, tuple) else plain(fill_value),
-        )
+        is_staged = _are_staged(x)
+        y, fill_value = plain(y), fill_value if isinstance(fill_value, tuple) else plain(fill_value)
+        x = x if is_staged else known_numbers(x, "the breakpoints of")
         self._given_kind, self._axis_given = kind, axis
-        if is_traced(x) or is_traced(fill_value):
+        if (is_traced(x) and not is_staged) or is_traced(fill_value):
             raise UnsupportedError("scipy.interpolate.interp1d is differentiable by the data y, not by x or fill_value")
         known = np.zeros(y.shape) if is_traced(y) else y
-        super().__init__(x, known, kind, axis, copy, bounds_error, fill_value, assume_sorted)
-        order = slice(None) if assume_sorted else np.argsort(np.asarray(x), kind="mergesort")
+        places = np.arange(float(x.shape[0])) if is_staged else x
+        super().__init__(places, known, kind, axis, copy, bounds_error, fill_value, assume_sorted)
+        order = slice(None) if assume_sorted else anp.argsort(anp.asarray(x), kind="stable")
         self._data = anp.moveaxis(anp.asarray(y), axis, 0)[order]
+        if is_staged:
+            self.x = x[order]
 
     def __call__(self, x: Any) -> Any:
         x = plain(x)
-        if not is_traced(x) and not is_traced(self._data):
+        if not any(map(is_traced, (x, self._data, self.x))):
             return super().__call__(x)
         t = anp.asarray(x)
         outside = (t < self.x[0]), (t > self.x[-1])
@@ -262,7 +268,7 @@ class interp1d(_scipy.interp1d):  # type: ignore[misc]  # noqa: N801 - SciPy's n
         if kind in ("nearest", "nearest-up", "previous", "next", "zero", 0):
             return anp.take(y, self._chosen(t), axis=0)
         order = _ORDERS[kind] if isinstance(kind, str) else int(kind)
-        units = _pieces(_scipy.make_interp_spline(self.x, np.eye(y.shape[0]), order))
+        units = _units(_scipy.make_interp_spline, self.x, y.shape[0], (order,), {})
         return Pieces(anp.tensordot(units.c, y, axes=1), units.x, True)(t)
 
     def _chosen(self, t: Any) -> Any:

@@ -56,21 +56,26 @@ def solved(name: str, f: Any, given: tuple[Any, ...], options: dict[str, Any]) -
         args = tuple(args) if name in ("newton", "fixed_point") else (args,)  # which take any sequence
     rules = {key: options.pop(key) for key in ("fprime", "fprime2", "jac", "hess") if callable(options.get(key))}
     functions = {"f": f, **rules}
-    closed = {key: lambda x, rule=rule: rule(x, *args) for key, rule in functions.items()}
     given = tuple(map(plain, given))
     has_rule = options.get("jac") is True or options.get("fprime") is True  # the function returns its derivative too
-    value = (lambda x: closed["f"](x)[0]) if has_rule else closed["f"]
+
+    def close(functions: dict[str, Any]) -> tuple[dict[str, Any], Any]:
+        """The functions with their arguments, and the one whose root is sought."""
+        closed = {key: lambda x, rule=rule: rule(x, *args) for key, rule in functions.items()}
+        return closed, (lambda x: closed["f"](x)[0]) if has_rule else closed["f"]
 
     def solve(of: dict[str, Any], where: Any) -> Any:
         rest = {key: rule for key, rule in of.items() if key != "f"}
         return getattr(_scipy, name)(of["f"], *where[0], **where[1], **rest)
 
     shape = _argument(name, given)
-    found = None
-    if shape is not None and host.is_deferred():
-        found = host.called(lambda of, where: _of_any_call(solve(of, where)), closed, shape, (given, options))
-    if found is not None:
-        return found, True, value
+    closed, value = close(functions)
+    ways = host.ways(functions) if host.is_deferred() else iter(())
+    while shape is not None and (staged := next(ways, None)) is not None:
+        closed_too, value_too = close(staged)
+        found = host.called(lambda of, where: _of_any_call(solve(of, where)), closed_too, shape, (given, options))
+        if found is not None:
+            return found, True, value_too
     noted = {key: Noted(rule, _WHAT) for key, rule in closed.items()}
     result = solve(noted, ([number(x, _WHAT) for x in given], {key: number(x, _WHAT) for key, x in options.items()}))
     return result, noted["f"].traced, value

@@ -16,7 +16,7 @@ import numpy as np
 from ..core import bind
 from ..core.bind import Traced, around, unwrap_fresh
 from ..core.types import Type, Value, dtype_of, shape_of
-from ..ir.edit import distinct
+from ..ir.edit import dead_code, distinct
 from ..numpy.views import View
 from ..ops import control as ops
 from ..ops.broadcast import cast
@@ -219,11 +219,13 @@ class LoopState(State):
         ]
 
     def check_surroundings(self, surroundings: Surroundings, assigned: set[str]) -> None:
-        """Undo what a trial has changed. A variable that a call assigns, or whose array it writes to, must be in the state."""
-        arrays, changed = surroundings.undo()
+        """Undo what a trial has changed. What is assigned elsewhere than in the body, a variable by a call or an attribute of an
+        object, and an array that is written to must be in the state."""
+        arrays, attributes, changed = surroundings.undo()
         if changed:
             raise RefusedError(f"it changes {changed}")
-        arrays |= assigned
+        self.cells.add(attributes)
+        arrays |= assigned | attributes.keys()
         if arrays:
             raise WritesError(arrays) if arrays <= set(self.cells.by_name) else RefusedError(f"it changes {min(arrays)}")
 
@@ -396,9 +398,10 @@ def _while(state: LoopState, run: Run, test: Callable[[Sequence[Any]], Any], cou
             on = np.bool_(on)
         else:
             raise RefusedError("its condition is not one number")
+        # A test that raises in Python ends the loop; what is left then tells it from one that is false.
+        sound = asked.sound() if asked.conditions else None
+        on = on if sound is None else logical_and(on, sound)
         asked.operand(on)
-        if asked.conditions:
-            raise RefusedError("its condition may raise")
         assigned = surroundings.assigned()
     state.check_surroundings(surroundings, assigned)
     graph, captured = written.graph()
@@ -407,7 +410,12 @@ def _while(state: LoopState, run: Run, test: Callable[[Sequence[Any]], Any], cou
     if not carry:
         raise RefusedError("it has no state")
     options = {"cond_consts": len(asked.captured), "body_consts": len(captured), "checkpoint": None}
-    results = ops.while_(*asked.captured, *captured, *carry, cond=cond, body=graph, **options)
+    with np.errstate(all=None if sound is None else "ignore"):  # Python raises where NumPy warns
+        results = ops.while_(*asked.captured, *captured, *carry, cond=cond, body=graph, **options)
+    if sound is not None:
+        (holds,) = dead_code(asked.graph("sound", [sound])).run_flat([*asked.captured, *results])
+        if not require(holds, arithmetic=True):
+            raise RefusedError("its condition may raise, which only jit can check")
     state.finish(written, results[count:])
 
 

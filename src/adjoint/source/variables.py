@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import types
 from collections import deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,7 +20,7 @@ from ..core.home import is_own
 from ..eager.mutation import is_same
 from ..numpy.views import View, set_contents
 from ..staging.reach import is_library
-from .watched import Kept, children, is_beyond_undoing, kept
+from .watched import Attribute, Kept, children, is_beyond_undoing, kept
 
 _MOST_OBJECTS = 5000
 
@@ -41,14 +41,14 @@ class _Unbound:
 UNBOUND = _Unbound()
 
 
-def contents(cell: types.CellType) -> Any:
+def contents(cell: types.CellType | Attribute) -> Any:
     try:
         return cell.cell_contents
     except ValueError:
         return UNBOUND
 
 
-def put(cell: types.CellType, value: Any) -> None:
+def put(cell: types.CellType | Attribute, value: Any) -> None:
     if value is UNBOUND:
         if contents(cell) is not UNBOUND:
             del cell.cell_contents
@@ -60,10 +60,15 @@ class Cells:
     """The variables that some functions share with the function that they were made from."""
 
     def __init__(self, *functions: Callable[..., Any]) -> None:
-        self.by_name: dict[str, types.CellType] = {}
+        self.by_name: dict[str, types.CellType | Attribute] = {}
         for f in functions:
             self.by_name |= zip(f.__code__.co_freevars, f.__closure__ or (), strict=True)  # type: ignore[attr-defined]
         self.shared = {name for name, cell in self.by_name.items() if _is_shared(cell)}
+
+    def add(self, attributes: Mapping[str, Attribute]) -> None:
+        """Let attributes of objects be variables too. An array among them may have another name."""
+        self.by_name |= attributes
+        self.shared |= {name for name in attributes if isinstance(self[name], (np.ndarray, Traced))}
 
     def __getitem__(self, name: str) -> Any:
         cell = self.by_name.get(name)
@@ -86,7 +91,7 @@ class Cells:
 _OWN, _ENTERED = 2, 2
 
 
-def _is_shared(cell: types.CellType) -> bool:
+def _is_shared(cell: types.CellType | Attribute) -> bool:
     """Whether a variable is an array that may have another name, or a view or the base of one."""
     x = contents(cell)
     if not isinstance(x, (np.ndarray, Traced)):
@@ -147,9 +152,11 @@ class Surroundings:
         """The variables that a call has assigned; asked before they are restored."""
         return {name for name, cell, before in self.cells if contents(cell) is not before}
 
-    def undo(self) -> tuple[set[str], str]:
-        """Undo what was changed: the arrays that were written to, by name, and another object that was changed, or ''."""
+    def undo(self) -> tuple[set[str], dict[str, Attribute], str]:
+        """Undo what was changed: the variables whose arrays were written to, the attributes that were assigned or whose arrays
+        were written to, and another object that was changed, or ''."""
         arrays: set[str] = set()
+        attributes: dict[str, Attribute] = {}
         for _, cell, value in self.cells:
             put(cell, value)
         changed = ""
@@ -162,12 +169,16 @@ class Surroundings:
                         x.seen = (None, None)  # type: ignore[assignment]
                     else:
                         x.by, x.value, x.aux = by, value, aux
-                        arrays.add(name)
+                        owned = {key: a for kept in self.objects for key, a in kept.holding(x).items()}
+                        attributes |= owned
+                        arrays |= set() if owned else {name}
             elif not is_same(x, before):
                 changed = changed or name
                 if x.flags.writeable:  # else a view of an array that is restored
                     x[...] = before
         for found in self.objects:
+            assigned = found.assigned()
             if found.undo():
-                changed = changed or found.name
-        return arrays, changed
+                attributes |= assigned or {}
+                changed = changed or (found.name if assigned is None else "")
+        return arrays, attributes, changed

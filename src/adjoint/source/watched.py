@@ -25,12 +25,45 @@ from ..staging.purity import is_generator, set_state, state_of
 from ..staging.reach import is_library
 
 
+class Attribute:
+    """An attribute of an object, read and written as the cell of a variable is."""
+
+    def __init__(self, owner: Any, key: Any) -> None:
+        self.owner, self.key = owner, key
+
+    @property
+    def cell_contents(self) -> Any:
+        return self.key.descriptor.__get__(self.owner) if isinstance(self.key, _Slot) else vars(self.owner)[self.key]
+
+    @cell_contents.setter
+    def cell_contents(self, value: Any) -> None:
+        if isinstance(self.key, _Slot):
+            self.key.descriptor.__set__(self.owner, value)
+        else:
+            vars(self.owner)[self.key] = value
+
+
 class Kept(NamedTuple):
     """An object as it was before a trial."""
 
     name: str
     object: Any
     before: Any
+
+    def assigned(self) -> dict[str, Attribute] | None:
+        """The attributes that have another value now, by name; None of an object that has changed in another way."""
+        if isinstance(self.object, (list, dict, set, deque, bytearray, array.array, np.ndarray, type, *GENERATORS)):
+            return None
+        now, before = _state(self.object), self.before
+        if now.keys() != before.keys():
+            return None
+        return {f"{self.name}.{key}": Attribute(self.object, key) for key in now if now[key] is not before[key]}
+
+    def holding(self, x: Any) -> dict[str, Attribute]:
+        """The attribute that is x, by name."""
+        if isinstance(self.object, (dict, type)) or not isinstance(self.before, dict):
+            return {}
+        return {f"{self.name}.{key}": Attribute(self.object, key) for key, y in self.before.items() if y is x}
 
     def undo(self) -> bool:
         """Restore the object; whether it had been changed."""
@@ -58,8 +91,10 @@ def is_beyond_undoing(x: Any) -> bool:
 def children(name: str, x: Any) -> list[tuple[str, Any]]:
     """The objects inside one, named."""
     if isinstance(x, dict):
-        return [(f"{name}[…]", y) for y in x.values()]
-    if isinstance(x, (list, tuple, set, frozenset, deque)):
+        return [(f"{name}[{key!r:.30}]", y) for key, y in x.items()]
+    if isinstance(x, (list, tuple, deque)):
+        return [(f"{name}[{i}]", y) for i, y in enumerate(x)]
+    if isinstance(x, (set, frozenset)):
         return [(f"{name}[…]", y) for y in x]
     if isinstance(x, types.MethodType):
         return [(name, x.__self__), (name, x.__func__)]
@@ -170,4 +205,4 @@ def _restore_attributes(x: Any, before: dict[Any, Any]) -> None:
             slot.descriptor.__delete__(x)
 
 
-__all__ = ["Kept", "children", "is_beyond_undoing", "kept"]
+__all__ = ["Attribute", "Kept", "children", "is_beyond_undoing", "kept"]

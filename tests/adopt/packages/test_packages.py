@@ -463,6 +463,55 @@ def curves(load, np):
     yield "areas", lambda x: m.area_between_two_curves(x, other), one
 
 
+@package("polliwog")
+def planes(load, np):
+    m = load("polliwog")  # its objects keep arrays that are declared read-only
+    points = numpy.random.default_rng(0).standard_normal((4, 3))
+    yield "distance", lambda x: m.Plane.from_points(*x[:3]).signed_distance(numpy.array([1.0, 2.0, 3.0])), points
+    yield "length", lambda x: m.Polyline(x, is_closed=True).total_length, points
+    yield "projection", lambda x: m.Line(x[0], numpy.array([1.0, 2.0, 3.0])).project(numpy.array([1.0, 0.0, 0.0]))[1], points
+
+
+@package("simple_pid")
+def controllers(load, np):
+    m = load("simple_pid")
+
+    def controlled(gain, **limits):
+        pid, y = m.PID(gain, 0.5, 0.05, setpoint=1.0, sample_time=None, **limits), 0.0
+        for _ in range(6):
+            y = y + 0.1 * (pid(y, dt=0.1) - y)
+        return y
+
+    yield "loop", controlled, 0.7
+    yield "limits", lambda gain: controlled(gain, output_limits=(0, 0.8)), 0.7
+    yield "setpoint", lambda s: m.PID(1.0, 0.1, 0.05, setpoint=s, sample_time=None)(0.3, dt=0.1), 0.7
+
+
+@package("GTC")
+def budgets(load, np):
+    m = load("GTC")
+    yield "uncertainty", lambda x: m.uncertainty(m.ureal(x, 0.1) * m.ureal(2.0, 0.2)), 1.3
+    yield "value", lambda x: m.value(m.sin(m.ureal(x, 0.1)) / m.ureal(2.0, 0.2)), 1.3
+    yield "degrees of freedom", lambda x: m.dof(m.ureal(x, 0.1, 5) + m.ureal(2.0, 0.2, 7) * x), 1.3
+
+
+@package("nashpy")
+def games(load, np):
+    m = load("nashpy")
+    A, B = numpy.array([[1.0, 2.0], [3.0, 0.5]]), numpy.array([[2.0, 1.0], [0.0, 3.0]])
+    yield "payoff", lambda x: m.Game(x, -x)[numpy.array([0.3, 0.7]), numpy.array([0.6, 0.4])][0], A
+    yield "equilibrium", lambda x: list(m.Game(x, B).support_enumeration())[-1][1][0], A
+    yield "other player", lambda x: list(m.Game(A, x).support_enumeration())[-1][0][0], B
+
+
+@package("squaternion")
+def turns(load, np):
+    Q = load("squaternion").Quaternion
+    yield "angles", lambda x: Q.from_euler(x, 0.2, 0.3).to_euler()[1] * Q.from_euler(x, 0.2, 0.3).w, 0.4
+    yield "product", lambda x: (Q(1, x, 0.2, 0.3) * Q(0.1, 0.2, x, 0.4)).y, 0.4
+    yield "normal", lambda x: Q(1, x, 0.2, 0.3).normalize.x, 0.4
+
+
 def differences(f, x):
     """Central differences, extrapolated."""
 
