@@ -325,20 +325,16 @@ class Guarded(Stage):
         if known is None:
             known = self.seen[key] = self.look_at(op, operands, params)
         kind_number, types, array, commutes, may_fail, sizes, is_plain = known
-        if is_plain and not light:  # most equations
-            same = (kind_number, *operands) if not commutes or operands[0] <= operands[1] else (kind_number, *operands[::-1])
-            first = self.shared.get(same)
-            if first is None:
-                first = self.shared[same] = program.write(kind_number, operands, (), written_on.get() or user_line())
-            return Traced(self, None, (first, types[0], array))
         integers = self.integers_of(op, operands, params, sizes) if sizes else ()
         in_order = reversed(operands) if commutes and operands[0] > operands[1] else operands
         same = (kind_number, *in_order, integers)
         first = self.shared.get(same)
         if first is None:
-            first = self.shared[same] = self.program.write(kind_number, operands, integers, written_on.get() or user_line())
-            if types and (self.light or op.typed_by_value):  # a loop may have no results
+            first = self.shared[same] = program.write(kind_number, operands, integers, written_on.get() or user_line())
+            if types and (light or op.typed_by_value):  # a loop may have no results
                 self.check_type(op, operands, params, first, types[0])
+        if is_plain and not light:  # most equations
+            return Traced(self, None, (first, types[0], array))
         if may_fail and in_a_try(self.depth):
             self.attempts.append(range(first, first + len(types)))
         if op.many:
