@@ -173,12 +173,16 @@ def calls():
     arrays = [np.ones(n) for n in range(1, 60)]
     for array in (*arrays, *arrays):
         early(array)
+    gradient = ad.grad(ad.jit(lambda x: np.sum(np.sin(x) * x)))
+    batched = ad.vmap(ad.jit(lambda x: np.sum(np.sin(x) * x)))
     print("\nµs of a call")
     for name, call in {
         "as before": lambda: f(x, w),
         "with a keyword": lambda: f(x, w=w),
         "of a strided array": lambda: f(strided, w),
         "of an early signature": lambda: early(arrays[0]),
+        "of grad(jit(f))": lambda: gradient(x),
+        "of vmap(jit(f))": lambda: batched(x),
     }.items():
         call()
         print(f"  {name:24}{best(call):8.2f}")

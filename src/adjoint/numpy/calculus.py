@@ -269,7 +269,7 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
     z = a0 * b1 - a1 * b0
     if sizes == {2}:
         return z
-    parts = a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, z
+    parts: Sequence[Value] = (a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, z)
     if len(set(map(shape_of, parts))) > 1:
         parts = np.broadcast_arrays(*parts)
     axis = canonical_axis(axisc, ndim_of(z) + 1)

@@ -21,7 +21,7 @@ import numpy as np
 
 from ..core.bind import FRESH, Traced, around, class_of
 from ..core.errors import in_a_try
-from ..core.op import Constant, Op, Structured
+from ..core.op import Constant, Elementwise, Op, Structured
 from ..core.tree import flatten
 from ..core.types import PYTHON_NUMBERS, Value, dtype_of
 from ..derive import TYPE, VALUE, plan
@@ -66,12 +66,13 @@ class Mark(NamedTuple):
 class Deferred(Tape):
     """One recording. `value` is staged; `aux` is None while the node is not made."""
 
-    __slots__ = ("begin", "has_bodies", "leaves", "materialised", "moved", "nodes", "stage")
+    __slots__ = ("begin", "has_bodies", "leaves", "light", "materialised", "moved", "nodes", "stage")
 
     def __init__(self, name: str, stage: Guarded, lasting: bool = False) -> None:
         super().__init__(name, lasting=lasting)
         self.complicate()
         self.stage = stage
+        self.light = stage.light  # the values that are Python numbers
         self.leaves: dict[int, Traced] = {}  # these and all others by value number in the program
         self.nodes: dict[int, Node] = {}
         self.moved: dict[int, Value] = {}  # values of the short program
@@ -92,11 +93,6 @@ class Deferred(Tape):
         self.begin = self._end()
         return leaf
 
-    @property
-    def light(self) -> dict[int, Any]:
-        """The values that are Python numbers."""
-        return self.stage.light
-
     def operate(self, name: str, run: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """An operator or ufunc in user code; between Python numbers a ufunc gives NumPy scalars."""
         if name == "ufunc" and all(class_of(a) in PYTHON_NUMBERS for a in args):
@@ -111,8 +107,11 @@ class Deferred(Tape):
         mask, bit = 0, 1
         is_direct = True
         for a in args:
-            if isinstance(a, Traced):
-                if a.by is self:
+            if type(a) is Traced and a.by is self:
+                mask |= bit
+                a = a.value
+            elif type(a) not in PYTHON_NUMBERS and isinstance(a, Traced):
+                if a.by is self:  # a view
                     mask |= bit
                     a = a.value
                 elif a.by is FRESH:
@@ -121,6 +120,10 @@ class Deferred(Tape):
                     is_direct = False
             values.append(a)
             bit += bit
+        if type(op) is Elementwise and is_direct:  # most ops: one equation with one result
+            y = stage.process(op, values, params)
+            op.derived.get((len(values), mask)) or plan(op, len(values), mask)  # raises if there is no derivative
+            return Traced(self, y, None)
         may_be_caught = isinstance(op, Structured) and in_a_try(stage.depth)  # that a body has no derivative, which a node says
         if not is_direct or may_be_caught:  # or it depends on traces outside the program
             self.materialise()

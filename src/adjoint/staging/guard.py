@@ -58,6 +58,7 @@ class _Known(NamedTuple):
     commutes: bool
     may_fail: bool
     sizes: tuple[int, ...]  # of the axes that the integers of an index read
+    is_plain: bool  # an elementwise op with one result, whose type and memory order follow from these facts
 
 
 def _is_ordered(x: Any) -> bool:
@@ -323,15 +324,17 @@ class Guarded(Stage):
         known = self.seen.get(key)
         if known is None:
             known = self.seen[key] = self.look_at(op, operands, params)
-        kind_number, types, array, commutes, may_fail, sizes = known
+        kind_number, types, array, commutes, may_fail, sizes, is_plain = known
         integers = self.integers_of(op, operands, params, sizes) if sizes else ()
         in_order = reversed(operands) if commutes and operands[0] > operands[1] else operands
         same = (kind_number, *in_order, integers)
         first = self.shared.get(same)
         if first is None:
-            first = self.shared[same] = self.program.write(kind_number, operands, integers, written_on.get() or user_line())
-            if types and (self.light or op.typed_by_value):  # a loop may have no results
+            first = self.shared[same] = program.write(kind_number, operands, integers, written_on.get() or user_line())
+            if types and (light or op.typed_by_value):  # a loop may have no results
                 self.check_type(op, operands, params, first, types[0])
+        if is_plain and not light:  # most equations
+            return Traced(self, None, (first, types[0], array))
         if may_fail and in_a_try(self.depth):
             self.attempts.append(range(first, first + len(types)))
         if op.many:
@@ -368,7 +371,9 @@ class Guarded(Stage):
         number = program.kind_number(op, [program.operand_type(o) for o in operands], params, types)
         array = True if any(t.shape for t in types) else False if op.no_axes == "scalar" else None
         commutes = op.commutative and len(operands) == 2
-        return _Known(number, types, array, commutes, op.may_fail, program.kinds[number].sizes)
+        is_plain = op.kind == "elementwise" and len(types) == 1 and len(types[0].shape) < 2 and array is not None
+        is_plain = is_plain and not (op.many or op.may_fail or op.typed_by_value)
+        return _Known(number, types, array, commutes, op.may_fail, program.kinds[number].sizes, is_plain)
 
     def weak_number(self, x: Any) -> tuple[int, Any]:
         """A Python number as an operand, and its promotion key."""

@@ -1,6 +1,7 @@
 """Loops in flat graphs: the rolled graph gives the same bits, in every mode; sequences that are not loops stay, with a reason."""
 
 import functools
+import sys
 import time
 
 import numpy as np
@@ -632,3 +633,26 @@ def test_iterations_that_alternate_between_arrays(arrays):
     run = ad.jit(ad.grad(f))
     np.testing.assert_allclose(run(x, *tables), ad.grad(f)(x, *tables), rtol=1e-12)
     assert f"{64 // arrays} iterations" in run.report()
+
+
+def _cell(x):
+    for _ in range(60):
+        for op in (np.sin, np.cos, np.tanh, np.arctan):
+            x = np.concatenate([op(x[:3]) * 0.5, op(x[1:]) * op(x[:1])])[:4]  # one line, with arrays of several lengths
+    return np.sum(x)
+
+
+def _shrinking(x):
+    while len(x) > 1:
+        x = np.sin(x[1:]) * x[:-1]
+    return x[0]
+
+
+@pytest.mark.parametrize(("f", "n", "tried"), [(_cell, 4, False), (_shrinking, 60, True)])
+def test_padding_is_tried_only_if_the_graph_may_shrink(monkeypatch, f, n, tried):
+    module = sys.modules["adjoint.rewrite.loops.roll"]
+    calls = []
+    monkeypatch.setattr(module, "padded", lambda graph, least: calls.append(1))
+    found = roll(staged(f, np.linspace(0.1, 1.0, n)))
+    assert bool(calls) is tried
+    assert bool(found.loops) is not tried

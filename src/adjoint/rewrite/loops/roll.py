@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...ir.edit import bodies, dead_code, has_bodies, is_in_order, map_bodies, renumber
-from ...ir.graph import Graph
+from ...ir.graph import Equation, Graph
 from ...ops.control import scan
 from ...ops.index import getitem
 from ..saving import LEAST_SAVING, is_long_enough
@@ -90,9 +90,9 @@ def roll(graph: Graph, weak: Collection[int] = (), *, least: int = LEAST_ITERATI
         return Rolled(graph, tuple(_loops(graph)), ())
     graph, slices = with_arrays(graph if is_in_order(graph) else renumber(graph), least)
     rolled, unrolled = _roll_flat(graph, weak, least, saving)
-    if (left := _size(rolled)) > saving and (longer := padded(graph, least)) is not None:
+    if _may_shrink(rolled, saving) and (longer := padded(graph, least)) is not None:
         trial, reasons = _roll_flat(longer, weak, least, saving)
-        if _SMALLER * _size(trial) < left:
+        if _SMALLER * _size(trial) < _size(rolled):
             rolled, unrolled = trial, reasons
     return Rolled(with_slices(rolled, slices), tuple(_loops(rolled)), tuple(unrolled))
 
@@ -100,19 +100,30 @@ def roll(graph: Graph, weak: Collection[int] = (), *, least: int = LEAST_ITERATI
 def _roll_flat(graph: Graph, weak: Collection[int], least: int, saving: int) -> tuple[Graph, list[Unrolled]]:
     """With loops whose iterations are alike; if much is left, with loops that run some of several blocks."""
     rolled, unrolled = _roll_iterations(graph, weak, least, saving)
-    if (left := _size(rolled)) > _STRAIGHT * saving:
+    if _may_shrink(rolled, _STRAIGHT * saving):
         blocks, reasons = _roll_blocks(graph, weak, least, saving)
         if blocks is None:
             return rolled, unrolled + reasons
         blocks, reasons = _roll_iterations(blocks, weak, least, saving)
-        if _SMALLER * _size(blocks) < left:
+        if _SMALLER * _size(blocks) < _size(rolled):
             return blocks, reasons
     return rolled, unrolled
 
 
+def _may_shrink(graph: Graph, least: int) -> bool:
+    """Whether a graph is heavy, and may become `_SMALLER` times lighter by other loops: its heaviest equation, a loop, stays."""
+    sizes = list(map(_size_of, graph.equations))
+    return sum(sizes) > max(least, _SMALLER * max(sizes, default=0))
+
+
 def _size(graph: Graph) -> int:
-    """The weight of all equations, those of loops included; one on arrays is a loop nest of its own."""
-    return sum(weight(e) * (_ARRAY if any(t.shape for t in e.types) else 1) for e in graph.equations)
+    """The weight of all equations, those of loops included."""
+    return sum(map(_size_of, graph.equations))
+
+
+def _size_of(e: Equation) -> int:
+    """The weight of an equation; one on arrays is a loop nest of its own."""
+    return weight(e) * (_ARRAY if any(t.shape for t in e.types) else 1)
 
 
 def _roll_iterations(graph: Graph, weak: Collection[int], least: int, saving: int) -> tuple[Graph, list[Unrolled]]:
