@@ -60,6 +60,7 @@ STEPS = {
     "any": lambda s: np.where(np.any(s > 1.0, axis=1, keepdims=True), 0.5 * s, s + s[:, 1:2]),
     "constants": lambda s: s[:, :1] + np.linspace(0.0, 1.0, s.size).reshape(s.shape),
     "rounded": lambda s: s + np.floor(s[:, 2:3]),
+    "a new axis and back": lambda s: s + np.stack([s[:, 1][:, None][:, 0], s[:, 0], s[:, :1].reshape(-1)], axis=1),
     "broadcast": lambda s: np.broadcast_to(s[:, 1:2], s.shape) * 0.5 + np.broadcast_to(W, s.shape),
 }
 

@@ -225,10 +225,12 @@ class _Inside:
             ]
         elif q.op in _RULES:
             found = _RULES[q.op](self, q, t)
+            if t.shape[:1] != (self.points,) or len(found) != (count or 1) or t.ndim > 2:
+                raise _RefusedError
             if count:
                 self.columns[n] = found
             else:
-                (self.values[n],) = found
+                self.values[n] = found[0]
         else:
             raise _RefusedError
 
@@ -281,7 +283,12 @@ def _getitem(inside: _Inside, q: Equation, t: Type) -> Columns:
 
 def _place(inside: _Inside, q: Equation, t: Type) -> Columns:
     (o,) = q.inputs
-    parts, at = _parts(inside, o), _chosen(q.params["spec"], np.arange(t.shape[1]))
+    parts = _parts(inside, o)
+    at = _chosen(q.params["spec"], np.arange(t.shape[1]) if t.ndim == 2 else np.array(0))
+    if len(at) != len(parts):
+        raise _RefusedError
+    if t.ndim == 1:
+        return parts
     column = Type(t.shape[:1], t.dtype)
     zero = inside.emit(q, broadcast_to, [Literal(np.zeros((), t.dtype))], {"shape": column.shape}, column)
     found = dict(zip(at, parts, strict=True))

@@ -103,7 +103,7 @@ class _Loop:
         if q.op is sub and q.inputs[0] != carry:
             return None
         found = self.before_sum(term, _REDUCTIONS[q.op]) if isinstance(term, int) else None
-        if found is None or self.types[term].dtype != self.types[carry].dtype:
+        if found is None or self.types[term] != self.types[carry]:  # a number may be added to several totals
             return None
         return _Sum(q.op, *found)
 
