@@ -13,7 +13,8 @@ import pytest
 
 import adjoint as ad
 import adjoint.numpy as anp
-from adjoint.compiler.jit import MOST_SPECIALIZATIONS, CompileWarning
+from adjoint.compiler.calls import MOST_ENTRIES
+from adjoint.compiler.jit import MOST_SPECIALIZATIONS, CompileWarning, Jitted
 from adjoint.core.errors import CompilerError
 from adjoint.core.tree import flatten
 from adjoint.staging import guard
@@ -453,3 +454,31 @@ def test_dtypes_without_native_code_run_eagerly(dtype):
         y = f(x)
     assert y.dtype == dtype
     np.testing.assert_array_equal(y, x * 2)
+
+
+@pytest.mark.parametrize("seconds", [0.0, 1e9], ids=["programs are quick", "programs are slow"])
+@pytest.mark.parametrize("keywords", [False, True])
+def test_programs_that_take_longer_to_try_than_the_function_are_not_tried(monkeypatch, seconds, keywords):
+    def f(x):
+        total = 0.0
+        while total < x[0]:
+            total = total + x[1]
+        return total * x[1]
+
+    monkeypatch.setattr(Jitted, "_time_of_tries", lambda self, known, leaves: seconds)
+    compiled, calls = ad.jit(f), []
+    monkeypatch.setattr(Jitted, "_eagerly", lambda self, args, kwargs: calls.append(1) or self.f(*args, **kwargs))
+    call = (lambda x: compiled(x=x)) if keywords else compiled
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CompileWarning)
+        for n in range(1, MOST_SPECIALIZATIONS + 20):
+            x = np.array([n - 0.5, 1.0])
+            assert call(x) == f(x) == n
+    calls.clear()
+    for n in range(1, MOST_SPECIALIZATIONS + 1):  # paths that were compiled
+        assert call(np.array([n - 0.5, 1.0])) == n
+    tried = MOST_SPECIALIZATIONS - len(calls)
+    assert tried == 0 if seconds else tried >= MOST_ENTRIES
+    calls.clear()
+    assert call(np.array([0.5, 1.0, 7.0])) == 1  # another signature is compiled as before
+    assert not calls

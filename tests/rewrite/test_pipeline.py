@@ -28,6 +28,7 @@ def test_loops_are_rolled_before_anything_is_simplified():
         "share iterations",
         "sink sums",
         "sum points last",
+        "split columns",
         "distribute",
         "share offsets",
     ]

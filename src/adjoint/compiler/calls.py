@@ -56,6 +56,11 @@ class Chain:
         if function is not None:
             self.found[key] = [(specialization, function, missed), *known]
 
+    def forget(self) -> None:
+        """Try no function any more; those of other signatures are remembered when they are called again."""
+        self.entry, self.length = self.otherwise, 0
+        self.found.clear()
+
     def otherwise(self, *arguments: Any) -> Any:
         """A call that no function of the chain took."""
         if self.found and (known := self.found.get(_key(arguments))) is not None:

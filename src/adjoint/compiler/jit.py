@@ -20,6 +20,7 @@ import re
 import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -69,6 +70,8 @@ from .stage_call import Stager
 
 Function = Callable[..., Any]
 MANY = 3  # times that a function is recompiled for one reason before a warning
+_MUCH_LONGER = 4  # times: some calls are taken by one of the programs
+_COMPARED_CALLS = 8  # that compare the time of the function with that of trying its programs: the first ones may be slow
 MOST_SPECIALIZATIONS = 16  # per signature; a function that needs more runs eagerly from then on
 
 
@@ -151,6 +154,14 @@ class Uncompiled(NamedTuple):
     result: Any
 
 
+@dataclass(slots=True)
+class _Tried:
+    """How long it takes to try all programs of a signature, and in how many calls that was compared with the function's time."""
+
+    seconds: float
+    calls: int = 0
+
+
 class Jitted:
     """A compiled function: call it like the one it was made from."""
 
@@ -164,6 +175,7 @@ class Jitted:
         self.arguments = Arguments(f, static_argnums, static_argnames, options)
         self.specializations: dict[Signature, list[Specialization]] = {}
         self.eager: dict[Signature, str] = {}  # signatures that are not compiled, and why
+        self._tried: dict[Signature, _Tried] = {}  # signatures that are not compiled again, but whose programs are tried
         self.reasons: dict[str, int] = {}  # why it was compiled again, and how often
         self._stager = Stager(self.arguments)
         self._lock = lock()
@@ -196,7 +208,10 @@ class Jitted:
             return self._inside(args, kwargs)
         leaves, signature = self.arguments.open(args, kwargs, self._stager.by_order)
         if signature is None or signature in self.eager:
-            return self._eagerly(args, kwargs)
+            programs = None if signature is None else self._tried.get(signature)
+            if programs is None or signature is None:
+                return self._eagerly(args, kwargs)
+            return self._compared(args, kwargs, signature, programs)
         tried: list[Specialization] = []
         by_order = self._stager.by_order
         compiled: Specialization | Uncompiled | None = None
@@ -320,7 +335,8 @@ class Jitted:
                 signature,
                 f"its calls take more than {MOST_SPECIALIZATIONS} paths through the code at {', '.join(lines)}",
             )
-            return Uncompiled(self._eagerly(args, kwargs))
+            self._tried[signature] = tried = _Tried(self._time_of_tries(known, leaves))
+            return Uncompiled(self._compared(args, kwargs, signature, tried))
         try:
             staged = self._stage(args, kwargs, leaves, signature)
             if known and self._stager.varies(staged, known):
@@ -350,6 +366,26 @@ class Jitted:
         known.insert(0, specialization)
         self._chain(args, kwargs).add(lambda other: specialization.function(signature, name_of(self.f), other))
         return specialization
+
+    def _time_of_tries(self, known: list[Specialization], leaves: list[Any]) -> float:
+        """The seconds that a call loses by trying all these programs, none of which takes it."""
+        began = time.perf_counter()
+        for specialization in known:
+            found, _ = specialization.outside()
+            specialization.run([*leaves, *found])
+        return time.perf_counter() - began
+
+    def _compared(self, args: Any, kwargs: Any, signature: Signature, tried: _Tried) -> Any:
+        """The result of a call that no program took. If trying them took much longer than the function, no later call does."""
+        began = time.perf_counter()
+        result = self._eagerly(args, kwargs)
+        tried.calls += 1
+        if _MUCH_LONGER * (time.perf_counter() - began) < tried.seconds:
+            self._chain(args, kwargs).forget()
+            self._tried.pop(signature, None)
+        elif tried.calls == _COMPARED_CALLS:
+            self._tried.pop(signature, None)
+        return result
 
     def _other_by_type(
         self, args: Any, kwargs: Any, leaves: list[Any], signature: Signature, specialization: Specialization

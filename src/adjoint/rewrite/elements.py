@@ -15,49 +15,25 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from ..core.op import Elementwise, Op
+from ..core.op import Op
 from ..core.types import Type
 from ..derive import type_rule
 from ..ir.edit import dead_code, map_bodies, renumber, unused_number, values_in
 from ..ir.graph import Equation, Graph, Literal, Operand, weak_numbers
-from ..ops.broadcast import cast, where
+from ..ops.broadcast import where
 from ..ops.elementwise import (
     add,
     equal,
-    greater,
-    greater_equal,
-    isfinite,
-    isnan,
     less,
-    less_equal,
     logical_and,
-    logical_not,
-    logical_or,
-    not_equal,
 )
 from ..ops.index import gather, scatter_add
+from .pointwise import is_pointwise
 
 G = TypeVar("G", bound=Graph)
 
 _FEWER = 4  # times as many elements as are read, from which on this pays
 _DEEPEST = 64  # equations in a row
-_POINTWISE = frozenset(
-    [
-        cast,
-        where,
-        equal,
-        not_equal,
-        less,
-        less_equal,
-        greater,
-        greater_equal,
-        logical_and,
-        logical_or,
-        logical_not,
-        isnan,
-        isfinite,
-    ]
-)
 
 
 def compute_elements(graph: G) -> G:
@@ -125,11 +101,10 @@ class _Elements:
             reads = self.reads_of(n, readers.get(n, []), found)
             if reads is None or reads.elements * _FEWER > math.prod(shape) or reads.depth > _DEEPEST:
                 continue
-            is_pointwise = isinstance(e.op, Elementwise) or e.op in _POINTWISE
             if self.is_single(e):
                 is_possible = reads.places == {_place(e)}
             else:
-                is_possible = is_pointwise and all(self.type_of(o).shape in (shape, ()) for o in e.inputs)
+                is_possible = is_pointwise(e) and all(self.type_of(o).shape in (shape, ()) for o in e.inputs)
             if is_possible:
                 found[n] = reads
         return set(found)

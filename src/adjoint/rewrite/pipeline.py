@@ -24,6 +24,7 @@ from .loops import (
     share_iterations,
     share_offsets,
     sink_sums,
+    split_columns,
     sum_points_last,
 )
 from .simplify import simplify
@@ -45,6 +46,7 @@ PASSES: dict[str, Callable[[Graph, Collection[int]], Graph | Rolled]] = {
     "share iterations": lambda graph, weak: share_iterations(graph),  # common subexpressions of scans
     "sink sums": lambda graph, weak: sink_sums(graph),  # sums of products over iterations become one product
     "sum points last": lambda graph, weak: sum_points_last(graph),  # so that the points of a loop are independent
+    "split columns": lambda graph, weak: split_columns(graph),  # of short rows that a loop over many points carries
     "distribute": lambda graph, weak: distribute(graph),  # functions that no later iteration needs, after their loop
     "share offsets": lambda graph, weak: share_offsets(graph),  # rows of indices that differ by a constant
 }

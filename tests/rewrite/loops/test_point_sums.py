@@ -118,6 +118,15 @@ def test_rows_of_points_and_sums_of_columns():
     assert moved(f, RNG.normal(size=(300, 3)))
 
 
+def test_a_sum_that_is_added_to_several_totals_stays():
+    x = RNG.normal(size=300)
+    assert not moved(lambda x: total(x, x[:2]), x)
+    f = lambda x: total(x, x[:2])[1]
+    np.testing.assert_allclose(ad.jit(f)(x), f(x), rtol=1e-12)
+    g = lambda p: ad.vmap(lambda p: total(x, p)[1])(p)
+    np.testing.assert_allclose(ad.jit(g)(x[:3]), g(x[:3]), rtol=1e-12)
+
+
 def test_whether_any_point_did():
     def f(x):
         def step(carry, _):

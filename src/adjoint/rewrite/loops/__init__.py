@@ -3,11 +3,13 @@
 `roll.py` finds them (by `repeats.py`, `peel.py`, `operands.py` and `find.py`) and writes their scans (`write.py`); also nests
 and branches that do not repeat with a period (`blocks.py`, `write_blocks.py`), and loops over arrays whose length changes
 (`padded_groups.py`, `padded.py`). `share.py` lets a loop read what another one computes as well; `sink.py` moves sums of
-products behind a loop, `point_sums.py` sums over points, `distribute.py` functions of numbers. `carries.py` drops carries that
-do not change, or that nothing reads; `offsets.py` drops rows of indices that differ by a constant.
+products behind a loop, `point_sums.py` sums over points, `columns.py` splits short rows, `distribute.py` functions of numbers.
+`carries.py` drops carries that do not change, or that nothing reads; `offsets.py` drops rows of indices that differ by a
+constant.
 """
 
 from .carries import drop_idle_carries
+from .columns import split_columns
 from .distribute import distribute
 from .offsets import share_offsets
 from .point_sums import sum_points_last
@@ -25,5 +27,6 @@ __all__ = [
     "share_iterations",
     "share_offsets",
     "sink_sums",
+    "split_columns",
     "sum_points_last",
 ]

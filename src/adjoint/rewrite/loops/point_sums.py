@@ -16,23 +16,23 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from ...core.op import Elementwise, Op
+from ...core.op import Op
 from ...core.types import Type
 from ...ir.edit import cut, dead_code, mapped, renumber, unused_number, values_in
 from ...ir.graph import Equation, Graph, Literal, Operand
-from ...ops.broadcast import broadcast_to, cast, reshape, sum_, where
+from ...ops.broadcast import broadcast_to, reshape, sum_
 from ...ops.control import scan
-from ...ops.elementwise import add, ieee_mul, logical_or, neg, strong_mul_either_op, strong_mul_op, sub
+from ...ops.elementwise import add, logical_or, neg, sub
 from ...ops.index import getitem, place
 from ...ops.reduce import any_
 from ...ops.shape import concatenate, stack
+from ..pointwise import is_pointwise
 
 G = TypeVar("G", bound=Graph)
 
 LEAST_ITERATIONS = 4
 LEAST_POINTS = 256  # of a loop that runs tile by tile
 _REDUCTIONS = {add: sum_, sub: sum_, logical_or: any_}  # how a carry accumulates: the reduction that commutes with it
-_POINTWISE = frozenset([where, cast, strong_mul_op, strong_mul_either_op, ieee_mul])
 
 
 def sum_points_last(graph: G) -> G:
@@ -103,7 +103,7 @@ class _Loop:
         if q.op is sub and q.inputs[0] != carry:
             return None
         found = self.before_sum(term, _REDUCTIONS[q.op]) if isinstance(term, int) else None
-        if found is None or self.types[term].dtype != self.types[carry].dtype:
+        if found is None or self.types[term] != self.types[carry]:  # a number may be added to several totals
             return None
         return _Sum(q.op, *found)
 
@@ -206,8 +206,7 @@ def _keeps_apart(q: Equation, points: int, types: Mapping[int, Type]) -> bool:
         return True
     if result[:1] != (points,) or not all(shape[:1] == (points,) or math.prod(shape) == 1 for shape in shapes):
         return False
-    is_pointwise = isinstance(q.op, Elementwise) or q.op in _POINTWISE or (q.op.kind == "constant" and not q.params)
-    if is_pointwise:
+    if is_pointwise(q):
         return all(math.prod(shape) == 1 or len(shape) == len(result) for shape in shapes)
     keeps = _ROWS.get(q.op)
     return keeps is not None and keeps(q.params)
