@@ -399,7 +399,7 @@ class JavaScript(Spelling):
             i = self.constants.index(text)
             dtype, size = self.sizes[i]
             at = work.sizes[dtype]
-            work.need(dtype, at + size)
+            work.need(dtype, at + max(size, 1))  # one without elements has a place too
             made.append(f"const c{i} = {at};\n{text}")
         return made
 
