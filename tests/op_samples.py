@@ -71,6 +71,47 @@ def whole_numbers(name, dtype, seed=0):
         return None
 
 
+#: Kinds of operands besides float64 and integers: other numbers, and arrays without elements.
+#: Those of derivatives are made from floats, and functions of matrices convert bools before.
+REAL = {"as_complex", "cofactor_slope", "hermitian", "lstsq", "norm", "cholesky_pullback", "eig", "hyp1f1"}
+SIZED = {"add_along", "einsum", "matmul"}  # which relate the sizes of operands or parameters
+KINDS = ("float32", "complex128", "complex64", "bool", "empty")
+
+
+def converted(name, kind, seed=0):
+    """A program of an op on operands of a kind, with its arguments; None if NumPy, or the op, has none."""
+    if (
+        name in STRUCTURED
+        or (kind == "empty" and name in SIZED)
+        or (kind in ("bool", "complex64", "complex128") and name in REAL)
+    ):
+        return None
+    args, params = next(samples(OPS[name], np.random.default_rng(seed)))
+    domain = OPS[name].domain
+    if kind == "bool" and any(low > 0 or high < 1 for low, high in (domain if isinstance(domain[0], tuple) else [domain])):
+        return None
+
+    def changed(a):
+        a = np.asarray(a)
+        if kind == "empty":
+            return np.zeros((0, *a.shape[1:]), a.dtype) if a.ndim else a
+        if a.dtype.kind != "f":
+            return a  # an index
+        if kind.startswith("complex"):
+            return (a + 0.25j * (a[::-1] if a.ndim else 1)).astype(kind)
+        return a > np.median(a) if kind == "bool" else a.astype(kind)
+
+    args = tuple(map(changed, args))
+    try:
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            program = ad.graph(lambda *xs: OPS[name](*xs, **params))(*args)
+            program.run(*args)
+            return program, args
+    except (TypeError, ValueError, ArithmeticError, IndexError, np.linalg.LinAlgError):
+        return None
+
+
 def names():
     return sorted(name for name, op in OPS.items() if op.home.startswith("adjoint."))
 

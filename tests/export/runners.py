@@ -5,6 +5,7 @@ A runner whose tool is missing returns why, as a string.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import subprocess
 import tempfile
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import browser
 import numpy as np
 from export import node
 from export.c_compiler import COMPILERS, Library
@@ -26,12 +28,14 @@ NO_GCC = "no C compiler; on Debian: apt-get install -y gcc"
 NO_NODE = "Node is not installed; on Debian: apt-get install -y nodejs"
 
 
-def run_c(cases: Any, write: Any = c_source.write) -> Any:
+def run_c(cases: Any, write: Any = c_source.write, compiler: str = "") -> Any:
     if not COMPILERS:
         return NO_GCC
+    if compiler and compiler not in COMPILERS:
+        return f"no {compiler}; on Debian: apt-get install -y {compiler}"
     found = _parts(cases, "export.c")
     with tempfile.TemporaryDirectory() as folder:
-        library = Library(write(_accepted(found)), Path(folder), _accepted(found)[0].name, COMPILERS[0], ("-O0",))
+        library = Library(write(_accepted(found)), Path(folder), _accepted(found)[0].name, compiler or COMPILERS[0], ("-O0",))
         return _called(found, cases, library)
 
 
@@ -49,31 +53,38 @@ def run_object(cases: Any) -> Any:
         return _called(found, cases, library)
 
 
-def run_javascript(cases: Any) -> Any:
+def run_javascript(cases: Any, in_page: bool = False) -> Any:
     def write(folder: str, parts: list[Part]) -> None:
         Path(folder, "all.mjs").write_text(javascript_module.write(parts).source)
 
-    return _run_node(cases, "export.javascript", write, "")
+    return _run_modules(cases, "export.javascript", write, "", in_page)
 
 
-def run_wasm(cases: Any) -> Any:
+def run_wasm(cases: Any, in_page: bool = False) -> Any:
     def write(folder: str, parts: list[Part]) -> None:
-        result = wasm_module.write(parts, "all.wasm")
+        result = wasm_module.write(parts, "all.wasm", simd=in_page, embed=in_page)
         Path(folder, "all.mjs").write_text(result.loader)
         Path(folder, "all.wasm").write_bytes(result.code)
 
     with mock.patch.dict(node.ARRAYS, {"int64": "BigInt64Array"}):
-        return _run_node(cases, "export.wasm", write, "await {module}.load()")
+        return _run_modules(cases, "export.wasm", write, "await {module}.load()", in_page)
 
 
-def _run_node(cases: Any, exporter: str, write: Any, loader: str) -> Any:
-    if not node.NODE:
+def _run_modules(cases: Any, exporter: str, write: Any, loader: str, in_page: bool) -> Any:
+    """By Node, or in a page of Chromium."""
+    if in_page and not browser.executable():
+        return browser.INSTALL
+    if not in_page and not node.NODE:
         return NO_NODE
     found = _parts(cases, exporter)
     with tempfile.TemporaryDirectory() as folder:
         write(folder, _accepted(found))
         calls = [("all.mjs", part, inputs) for part, (*_, inputs) in zip(found, cases, strict=True) if isinstance(part, Part)]
-        results = iter(node.run(Path(folder), calls, loader))
+        with browser.Browser() if in_page else contextlib.nullcontext() as opened:
+            made = (
+                node.run(Path(folder), calls, loader) if opened is None else node.run_in_page(opened, Path(folder), calls, loader)
+            )
+        results = iter(made)
         return [next(results) if isinstance(part, Part) else part for part in found]
 
 
@@ -102,4 +113,10 @@ def _called(found: list[Any], cases: Any, library: Library) -> list[Any]:
     return [library(part, inputs) if isinstance(part, Part) else part for part, (*_, inputs) in zip(found, cases, strict=True)]
 
 
+#: The tools that run what others have run too: by exporter, and their name.
+SECOND_TOOLS = {
+    ("c", "clang"): lambda cases: run_c(cases, compiler="clang"),
+    ("javascript", "Chromium"): lambda cases: run_javascript(cases, in_page=True),
+    ("wasm", "Chromium"): lambda cases: run_wasm(cases, in_page=True),
+}
 RUNNERS = {"c": run_c, "object": run_object, "javascript": run_javascript, "wasm": run_wasm}

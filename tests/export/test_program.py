@@ -178,3 +178,16 @@ def test_numbers_that_a_graph_does_not_have():
     for f, what in ((lambda x: np.array([x[0], x[1]]), r"np\.array\(\).*adjoint\.numpy"), (lambda x: float(x[0]), r"float\(\)")):
         with pytest.raises(ad.AdjointError, match=f"{what}.*test_program.py"):
             export.c(f, X, name="f")
+
+
+def test_files_of_another_exporter_are_not_overwritten(tmp_path):
+    for first, second, suffixes in (("c", "object", (".c", ".o")), ("javascript", "wasm", (".js", ".wasm"))):
+        for one, other in (((first, suffixes[0]), (second, suffixes[1])), ((second, suffixes[1]), (first, suffixes[0]))):
+            folder = tmp_path / "_".join((*one, *other))
+            folder.mkdir()
+            for _ in range(2):  # its own are
+                getattr(export, one[0])(lambda x: x * 2, 1.0, name="f", path=folder / f"f{one[1]}")
+            before = {path.name: path.read_bytes() for path in folder.iterdir()}
+            with pytest.raises(ArgumentError, match="belongs to another exported file; give this one another name"):
+                getattr(export, other[0])(lambda x: x * 2, 1.0, name="f", path=folder / f"f{other[1]}")
+            assert {path.name: path.read_bytes() for path in folder.iterdir()} == before

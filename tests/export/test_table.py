@@ -3,7 +3,9 @@
 import pathlib
 
 import exported
+import op_samples
 import pytest
+from export.runners import SECOND_TOOLS
 from night import rotated
 
 from adjoint import export
@@ -17,6 +19,25 @@ def test_every_op(exporter):
     if isinstance(wrong, str):
         pytest.skip(wrong)
     assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("exporter, tool", SECOND_TOOLS)
+def test_every_op_by_a_second_tool(exporter, tool):
+    tried = rotated(exported.cases(), list(SECOND_TOOLS).index((exporter, tool)), 3)
+    wrong = exported.differences(SECOND_TOOLS[exporter, tool], tried)
+    if isinstance(wrong, str):
+        pytest.skip(wrong)
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("kind", op_samples.KINDS)
+def test_every_op_of_other_operands(kind):
+    """The exporters take turns: other numbers than float64 and integers, and arrays without elements."""
+    exporters = [name for name in exported.RUNNERS if name != "numba"]  # which compiles few of them
+    for i, exporter in enumerate(rotated(exporters, op_samples.KINDS.index(kind), len(op_samples.KINDS))):
+        wrong = exported.differences(exporter, rotated(exported.kind_cases(kind), i, 2))
+        if not isinstance(wrong, str):  # whose tool is missing: test_every_op says so
+            assert not wrong, f"{exporter}: " + "\n".join(wrong)
 
 
 @pytest.mark.parametrize("dtype", exported.INTEGERS)

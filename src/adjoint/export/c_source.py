@@ -23,7 +23,7 @@ from . import c_integers, c_math
 from .c_names import check_names, names_of
 from .c_vecmath import used
 from .lowering import lower
-from .program import Part, file_named, parts
+from .program import Part, file_named, parts, titled, write_beside
 from .spelling import BOOL, COMPARISONS, RULES, WORK, Place, Spelling, filled
 from .steps import DTYPES, ERRORS, StepWriter, Work
 from .template import Template
@@ -81,9 +81,9 @@ def c(
         where = file_named(path, "export.c", ".c")
         header = where.with_suffix(".h")
         source = result.source.replace(f'#include "{made[0].name}.h"', f'#include "{header.name}"', 1)
+        result = Source(source, titled(result.header, where))
+        write_beside(header, result.header)
         where.write_text(source, encoding="utf-8")
-        header.write_text(result.header, encoding="utf-8")
-        return Source(source, result.header)
     return result
 
 

@@ -24,7 +24,7 @@ from ..compiler.lower.step import Branch, Scan, Step, While
 from ..core.errors import ArgumentError, UnsupportedError, boundary
 from .javascript_math import HELPERS, NEEDS, OURS
 from .lowering import lower
-from .program import Part, file_named, parts
+from .program import Part, file_named, parts, write_beside
 from .spelling import COMPARISONS, MATH, OWN_NAMES, RULES, WORK, Place, Spelling, filled, renamed, words
 from .steps import DTYPES, ERRORS, StepWriter, Work
 from .template import Template
@@ -85,8 +85,8 @@ def javascript(
     result = write(parts(f, args, kwargs, derivatives=derivatives, argnums=argnums, name=name))
     if path is not None:
         where = file_named(path, "export.javascript", ".js", ".mjs")
-        where.write_text(result.source, encoding="utf-8")
-        where.with_suffix(".d.mts" if where.suffix == ".mjs" else ".d.ts").write_text(result.declarations, encoding="utf-8")
+        write_beside(where, result.source)
+        write_beside(where.with_suffix(".d.mts" if where.suffix == ".mjs" else ".d.ts"), result.declarations)
     return result
 
 
@@ -399,7 +399,7 @@ class JavaScript(Spelling):
             i = self.constants.index(text)
             dtype, size = self.sizes[i]
             at = work.sizes[dtype]
-            work.need(dtype, at + size)
+            work.need(dtype, at + max(size, 1))  # one without elements has a place too
             made.append(f"const c{i} = {at};\n{text}")
         return made
 

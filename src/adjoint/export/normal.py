@@ -157,8 +157,13 @@ class Normal(Stage):
             self.expanding.pop()
 
     def _in_single(self, op: Op, args: tuple[Any, ...], params: dict[str, Any], results: Sequence[Type]) -> Any:
-        """An op on numbers of 16 bits, computed in 32 bits."""
-        wide = [cast_to(x, SINGLE) if self._type(x).dtype == HALF else x for x in args]
+        """An op on numbers of 16 bits, or with such a result (of bools and integers of 8 bits), computed in 32 bits."""
+        halves = [self._type(x).dtype == HALF for x in args]
+        if not any(halves):
+            halves = [self._type(x).dtype.kind in "biu" for x in args]
+            if op is ew.ldexp:
+                halves[1] = False  # its exponent
+        wide = [cast_to(x, SINGLE) if is_half else x for x, is_half in zip(args, halves, strict=True)]
         params = {k: SINGLE if isinstance(v, np.dtype) and v == HALF else v for k, v in params.items()}
         made = op(*wide, **params)
         made = [cast_to(y, t.dtype) for y, t in zip(made if op.many else [made], results, strict=True)]
@@ -182,7 +187,7 @@ class Normal(Stage):
             return (*args[first : first + params["carries"]], *stacks)
         if op in EXPANSIONS:
             return self._expanded(op, args, params, results)
-        inner = {name: normal(body, self.target) for name, body in bodies(params).items()}
+        inner = {name: normal(body, self.target, self.expanding) for name, body in bodies(params).items()}
         args = tuple(np.asarray(a) if not isinstance(a, Traced) else a for a in args)
         return super().process(op, args, {**params, **inner})
 
@@ -226,11 +231,12 @@ def _common(args: Sequence[Any], stage: Normal) -> Dtype:
     return np.dtype(np.int64) if beyond else common  # a Python int may be beyond the dtype of few bits
 
 
-def normal(graph: Graph, target: Target) -> Graph:
-    """A graph in the ops of a target; constants have dtypes of their own."""
+def normal(graph: Graph, target: Target, expanding: Sequence[tuple[Op, Any]] = ()) -> Graph:
+    """A graph in the ops of a target; constants have dtypes of their own. A body may be part of ops that are being expanded."""
     known = graph.derived.setdefault("normal", {})
     if target.name not in known:
         with Normal(target) as stage:
+            stage.expanding += expanding
             inside = [stage.input(name, t) for name, t in zip(graph.input_names, graph.input_types, strict=True)]
             for name, t in zip(graph.input_names, graph.input_types, strict=True):
                 if t.dtype not in target.dtypes:

@@ -31,7 +31,7 @@ from .c_names import check_names
 from .c_source import header
 from .llvm_routines import LlvmRoutines
 from .lowering import lower
-from .program import Part, file_named, parts
+from .program import Part, file_named, parts, titled, write_beside
 
 #: What each kind of machine is assumed to have; the first word of a triple.
 FEATURES = {
@@ -86,8 +86,9 @@ def object(
     result = ObjectFile(compiled(text, triple, cpu), header(made, [f"double f64[{max(1, -(-arena // 8))}]"]))
     if path is not None:
         where = file_named(path, "export.object", ".o", ".obj")
+        result = ObjectFile(result.code, titled(result.header, where))
+        write_beside(where.with_suffix(".h"), result.header)
         where.write_bytes(result.code)
-        where.with_suffix(".h").write_text(result.header, encoding="utf-8")
     return result
 
 

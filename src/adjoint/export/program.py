@@ -282,6 +282,22 @@ def file_named(path: Any, exporter: str = "export", *suffixes: str) -> Path:
     return where
 
 
+def write_beside(where: Path, text: str) -> None:
+    """Write a file that belongs to another one; the first line says which. Those of other exporters are not overwritten."""
+    title = text.partition("\n")[0]
+    if where.exists():
+        with where.open(encoding="utf-8", errors="replace") as file:
+            found = file.readline().rstrip("\n")
+        if "Written by adjoint" in found and found != title:
+            raise ArgumentError(f"{where.name} exists and belongs to another exported file; give this one another name, in path=")
+    where.write_text(text, encoding="utf-8")
+
+
+def titled(text: str, where: Path) -> str:
+    """A text that says which file it belongs to."""
+    return text.replace("Written by adjoint.", f"Written by adjoint, for {where.name}.", 1)
+
+
 def write(path: str | os.PathLike[str] | None, text: str) -> str:
     """Write a text to a file, if one is named; returns the text."""
     if path is not None:
@@ -289,4 +305,4 @@ def write(path: str | os.PathLike[str] | None, text: str) -> str:
     return text
 
 
-__all__ = ["DERIVATIVES", "Part", "distinct", "example", "file_named", "parts", "write"]
+__all__ = ["DERIVATIVES", "Part", "distinct", "example", "file_named", "parts", "titled", "write", "write_beside"]

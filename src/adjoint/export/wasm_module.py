@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from ..core.errors import ArgumentError, boundary
 from .javascript_module import ARRAYS, declaration, names_of, quoted
 from .object_file import compiled, program
-from .program import Part, file_named, parts
+from .program import Part, file_named, parts, titled, write_beside
 from .steps import ERRORS
 from .wasm_vectors import is_only_fused
 
@@ -72,9 +72,10 @@ def wasm(
     where = file_named(f"{made[0].name}.wasm" if path is None else path, "export.wasm", ".wasm")
     result = write(made, where.name, simd, embed, relaxed)
     if path is not None:
+        result = WasmModule(result.code, titled(result.loader, where), titled(result.declarations, where))
+        write_beside(where.with_suffix(".js"), result.loader)
+        write_beside(where.with_suffix(".d.ts"), result.declarations)
         where.write_bytes(result.code)
-        where.with_suffix(".js").write_text(result.loader, encoding="utf-8")
-        where.with_suffix(".d.ts").write_text(result.declarations, encoding="utf-8")
     return result
 
 

@@ -22,7 +22,7 @@ from ..core.op import Constant
 from ..core.types import Type, shape_of
 from ..eager.batch import Batch
 from ..ir.graph import Graph
-from ..source import transformed
+from ..source.running import transformed
 from ..source.body import SourceBody
 from ..source.variables import RefusedError
 from ..staging.guard import Guarded

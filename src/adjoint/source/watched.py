@@ -52,7 +52,8 @@ class Kept(NamedTuple):
 
     def assigned(self) -> dict[str, Attribute] | None:
         """The attributes that have another value now, by name; None of an object that has changed in another way."""
-        if isinstance(self.object, (list, dict, set, deque, bytearray, array.array, np.ndarray, type, *GENERATORS)):
+        plain = (list, dict, set, deque, bytearray, array.array, np.ndarray, type)
+        if isinstance(self.object, plain) or is_generator(self.object):
             return None
         now, before = _state(self.object), self.before
         if now.keys() != before.keys():

@@ -284,8 +284,9 @@ def _aliases(shared: set[str], lines: Sequence[str]) -> set[str]:
     for node in ast.walk(ast.parse("\n".join(lines))):
         if isinstance(node, ast.Assign):
             target, value = node.targets[0], node.value
-            both = isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple)
-            given = zip(target.elts, value.elts, strict=True) if both else [(target, value)]
+            given: Iterable[tuple[ast.expr, ast.expr]] = [(target, value)]
+            if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+                given = zip(target.elts, value.elts, strict=True)
             pairs += [(n.id, v.id) for n, v in given if isinstance(n, ast.Name) and isinstance(v, ast.Name)]
     found = set(shared)
     while more := {n for n, v in pairs if v in found} - found:

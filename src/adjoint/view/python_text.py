@@ -310,7 +310,8 @@ PRELUDE = {
     """The cotangent of a = l @ l.T from that of l, twice its symmetric part."""
     l, n = np.tril(l), l.shape[-1]
     turned = np.conjugate(np.swapaxes(l, -1, -2))
-    s = (np.tri(n, k=-1) + 0.5 * np.eye(n)) * (turned @ np.tril(g))
+    s = np.tril(turned @ np.tril(g))
+    s[..., range(n), range(n)] *= 0.5
     x = np.linalg.solve(turned, np.swapaxes(np.linalg.solve(np.swapaxes(l, -1, -2), np.swapaxes(s, -1, -2)), -1, -2))
     return x + np.conjugate(np.swapaxes(x, -1, -2))
 ''',

@@ -70,6 +70,9 @@ def expanded(
     """The results of an op, computed in other ops; None if it has no expansion for these operands. The table `first` wins."""
     if not any(t.size for t in results):  # nothing to compute
         return tuple(np.zeros(t.shape, t.dtype) for t in results)
+    if args and not any(np.size(x) for x in args):  # nothing to compute from: the results are constants
+        made = op.impl(*(np.zeros(np.shape(x), dtype_of(x)) for x in args), **params)
+        return tuple(_of_type(y, t) for y, t in zip(made if op.many else [made], results, strict=True))
     if op in _OF_MATRICES:
         args = [cast_to(x, np.dtype(np.float64)) if dtype_of(x).kind in "biu" else x for x in args]
     elif op in (cumsum, cumprod):  # of few bits, in more

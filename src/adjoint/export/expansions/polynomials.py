@@ -41,7 +41,7 @@ def _jacobi_step(k: Any, p: Any, q: Any, x: Any, a: Any, b: Any) -> Any:
 
 
 def _shifted_jacobi(n: Value, p: Value, q: Value, x: Value) -> Any:
-    made = _jacobi(n, p - q, q - 1.0, 2.0 * x - 1.0)
+    made = _jacobi(n, p - 1.0 * q, q - 1.0, 2.0 * x - 1.0)  # p and q may be bools
     if made is NotImplemented:
         return made
     m = cast(n, dtype=DOUBLE)
