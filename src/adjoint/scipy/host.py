@@ -22,8 +22,8 @@ from ..core.op import Constant
 from ..core.types import Type, shape_of
 from ..eager.batch import Batch
 from ..ir.graph import Graph
-from ..source.running import transformed
 from ..source.body import SourceBody
+from ..source.running import transformed
 from ..source.variables import RefusedError
 from ..staging.guard import Guarded
 from ..staging.stage import Stage
