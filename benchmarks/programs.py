@@ -52,6 +52,18 @@ def lorenz(np, s):
     return np.sum(x**2 + y**2 + z**2)
 
 
+@program((3,), (4000, 3), positive=True)
+def fitted_trajectories(np, p, s):
+    """100 Euler steps of many trajectories in rows, by the parameters that they share."""
+
+    def step(s, _):
+        x, y, z = s[:, :1], s[:, 1:2], s[:, 2:]
+        slope = np.concatenate([10 * p[0] * (y - x), x * (28 * p[1] - z) - y, x * y - 2.5 * p[2] * z], axis=1)
+        return s + 0.01 * slope, None
+
+    return np.sum(np.loop(step, s, np.arange(100))[0] ** 2)
+
+
 @program((2,))
 def pendulum(np, s):
     """1,000 steps of a damped pendulum: one number at a time."""
@@ -328,6 +340,19 @@ def heston(np, dw, dv):
         return (price - 0.5 * v / 64 + root * a, v + 2.0 * (0.04 - v) / 64 + 0.3 * root * (0.6 * a + 0.8 * b)), None
 
     (price, _), _ = np.loop(step, (0.0 * dw[0], 0.04 + 0.0 * dw[0]), (dw, dv))
+    return np.mean(np.maximum(np.exp(price) - 1.0, 0.0))
+
+
+@program((3,), (64, 10_000), positive=True)
+def calibration(np, p, dw):
+    """The mean payoff of a call, by the parameters of its volatility."""
+
+    def step(state, a):
+        price, v = state
+        root = np.sqrt(np.maximum(v, 1e-12) / 64)
+        return (price - 0.5 * v / 64 + root * a, v + 2.0 * p[0] * (0.04 * p[1] - v) / 64 + 0.3 * p[2] * root * a), None
+
+    (price, _), _ = np.loop(step, (0.0 * dw[0], 0.04 * p[1] + 0.0 * dw[0]), dw - 0.6)
     return np.mean(np.maximum(np.exp(price) - 1.0, 0.0))
 
 
