@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import adjoint as ad
+import adjoint.numpy as anp
 from adjoint.numpy.layout import own_copy
 
 pytestmark = pytest.mark.filterwarnings("ignore::adjoint.compiler.jit.CompileWarning")
@@ -133,3 +134,53 @@ def test_repetitions_are_integers(reps):
     for run in (np.tile, ad.jit(lambda x, reps=reps: np.tile(x, reps)), lambda x, reps: ad.vjp(lambda x: np.tile(x, reps), x)):
         with pytest.raises(TypeError, match="cannot be interpreted as an integer"):
             run(np.ones(2), reps)
+
+
+def _into(make, write):
+    """A function that writes to a new array, and then to a flat view of what is computed from it, if that is a view."""
+
+    def f(x):
+        y = make(x)
+        write(y, x)
+        for z in (y * 1.0, y):
+            z.T.reshape(-1)[:1] = 7.0
+            x = x + z
+        return np.sum(x * np.arange(6.0).reshape(x.shape))
+
+    return f
+
+
+def _add(y, x):
+    y += x
+
+
+MADE = {
+    "zeros_like": np.zeros_like,
+    "ones_like": np.ones_like,
+    "empty_like": np.empty_like,
+    "full_like": lambda x: np.full_like(x, 2.0),
+    "Fortran": lambda x: anp.zeros(x.shape, order="F"),
+    "copy": lambda x: x.copy("K"),
+    "transposed": lambda x: np.zeros_like(x.T).T,
+}
+WRITTEN = {
+    "nothing": lambda y, x: None,
+    "everything": lambda y, x: y.__setitem__(..., x),
+    "a row": lambda y, x: y.__setitem__(0, x[0]),
+    "out": lambda y, x: np.clip(x, -0.5, 0.5, out=y),
+    "in place": _add,
+    "copyto": lambda y, x: np.copyto(y, x * 2.0),
+}
+
+
+#: An empty array is read only where all of it has been overwritten.
+CASES = [(m, w) for m in MADE for w in WRITTEN if m != "empty_like" or w in ("everything", "out", "copyto")]
+
+
+@pytest.mark.parametrize(("made", "written"), CASES)
+def test_arrays_in_another_order_are_overwritten_inside_transforms(made, written):
+    f = _into(MADE[made], WRITTEN[written])
+    for x in (np.linspace(-1.0, 1.2, 6).reshape(2, 3), np.asfortranarray(np.linspace(-1.0, 1.2, 6).reshape(2, 3))):
+        expected = f(own_copy(x))
+        for run in (ad.jit(f), ad.jit(lambda x: ad.vjp(f, x)[0]), ad.jit(lambda x: ad.jvp(f, (x,), (x,))[0])):
+            np.testing.assert_allclose(run(x), expected)

@@ -13,7 +13,7 @@ from ..core.bind import Traced, depth, fresh, is_staged, is_tracking, snapshot, 
 from ..core.errors import ConversionError, UnsupportedError
 from ..core.types import REPLACED, dtype_of, ndim_of, shape_of
 from .dropin import in_place_of
-from .layout import copied, held, laid_out, later, stand_in
+from .layout import copied, held, laid_out, stand_in
 from .shape import astype
 from .table import given_array, holds_traced, implements, is_whole, lift
 from .views import view
@@ -67,13 +67,10 @@ def copying(function: Callable[..., Any]) -> Callable[..., Any]:
 def _like(make: Callable[..., Any], a: Any, dtype: Any, order: Any, shape: Any) -> Any:
     """A new array made by NumPy's function from one with the memory layout of a."""
     a = lift(a)
-    if not is_staged(a) and ndim_of(a) > 1:
-        return fresh(make(stand_in(a), dtype=dtype, order=order, shape=shape))
-    held = np.broadcast_to(np.empty((), dtype_of(a)), shape_of(a))
-    y = fresh(make(held, dtype=dtype, order="C" if order in ("K", "A") else order, shape=shape))
-    if not isinstance(y, Traced) or ndim_of(a) < 2 or order not in ("K", "A"):
-        return y
-    return later(y, lambda: make(stand_in(a), dtype=dtype, order=order, shape=shape).strides)
+    y = fresh(make(stand_in(a), dtype=dtype, order=order, shape=shape))
+    if is_staged(a) and isinstance(y, Traced) and ndim_of(y) > 1:
+        y.layout = y.value.strides  # it keeps them when it is overwritten by a value that is being written down
+    return y
 
 
 @implements(np.zeros_like)

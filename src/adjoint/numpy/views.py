@@ -24,7 +24,7 @@ from ..core.types import Value, dtype_of, shape_of
 from ..eager.batch import Batch
 from ..ops import index as indexing
 from ..ops.broadcast import cast
-from .layout import dense, laid_out, stand_in, strides_of
+from .layout import dense, laid_out, later, stand_in, strides_of
 from .moving import is_moving, windows
 from .selected import Selected, after_write, select
 from .table import holds_traced, lift
@@ -325,11 +325,22 @@ def _in_same_order(new: Value, x: Traced) -> Value:
     held, now = getattr(new, "value", new), x.value
     if type(held) is np.ndarray and type(now) is np.ndarray and (now.ndim < 2 or held.strides == now.strides):
         return new
-    if len(shape_of(x)) < 2 or is_staged(new) or is_staged(x):
+    if len(shape_of(x)) < 2:
         return new
+    if is_staged(new) or is_staged(x):
+        return _with_strides(new, x)
     own = strides_of(x)
     wanted = dense(shape_of(x), own, dtype_of(x)) if x.noted_strides() else own
     return new if strides_of(new) == wanted else laid_out(new, wanted)
+
+
+def _with_strides(new: Value, x: Traced) -> Value:
+    """As `_in_same_order`, for a value without numbers: the strides are noted, in the value and in those that it stands for."""
+    is_in_rows = not isinstance(x.value, np.ndarray) or x.value.flags.c_contiguous
+    if not isinstance(new, Traced) or (is_in_rows and getattr(x, "layout", None) is None):
+        return new
+    own = x.layout = strides_of(x)
+    return later(new, lambda: own)
 
 
 def inplace(operation: Callable[[Any, Any], Any], in_numpy: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
