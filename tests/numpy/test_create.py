@@ -1,5 +1,7 @@
 """Arrays made inside a transform: NumPy's values, dtypes and layouts, and traced values written into them."""
 
+import gc
+
 import numpy as np
 import pytest
 
@@ -16,6 +18,12 @@ SOURCES = [
     [1, 2],
     np.arange(3),
 ]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _no_variables():
+    """While a variable of the imperative style exists, arrays are made so that traced values can be written to them."""
+    gc.collect()
 
 
 @pytest.mark.parametrize("name", LIKE)

@@ -35,7 +35,7 @@ def kinds(steps: Sequence[Step]) -> str:
     names = {
         Kernel: "kernel",
         RowTiles: "group of kernels",
-        PointTiles: "loops over points",
+        PointTiles: "loop over points",
         Product: "product",
         Lapack: "call of LAPACK",
         Fourier: "Fourier transform",

@@ -130,12 +130,16 @@ def calling_frame() -> types.FrameType:
 def is_written_by_user(operators: frozenset[str]) -> bool:
     """Whether the running operator is in user code, and not in a derivative rule: `operators` are the modules that run it.
 
-    The user's function may be the operator itself, as in `ad.jit(operator.neg)`.
+    The user's function may be the operator itself, as in `ad.jit(operator.neg)`. Code of the standard library, such as that of
+    `fractions`, computes with numbers as the user's does.
     """
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None and (frame.f_globals.get("__name__") in operators or frame.f_code.co_filename.startswith(_WRITTEN)):
         frame = frame.f_back
-    return frame is not None and (not _is_plumbing(frame) or frame.f_globals.get("__name__") == CALLER)
+    if frame is None:
+        return False
+    module = frame.f_globals.get("__name__", "")
+    return not _is_plumbing(frame) or module == CALLER or package_of(module) in sys.stdlib_module_names
 
 
 def calls_under_way() -> list[types.FrameType]:
@@ -168,25 +172,15 @@ _RUNS: set[types.CodeType] = set()
 refused: ContextVar[str | None] = ContextVar("adjoint_refused", default=None)
 
 
-def _may_be_caught() -> bool:
-    """Whether user code inside a transform may catch an error raised now."""
+def may_be_caught(except_in: frozenset[str] = frozenset()) -> bool:
+    """Whether user code inside a transform may catch an error raised now, ignoring handlers in some packages."""
     caught = found = False
     for frame in calls_under_way():
         if frame.f_code in _RUNS:
             found = caught
-        elif not caught and not _is_plumbing(frame):
+        elif not caught and not _is_plumbing(frame) and package_of(frame.f_globals.get("__name__", "")) not in except_in:
             caught = any(e.start <= frame.f_lasti < e.end and not e.by_name for e in _handlers(frame.f_code))
     return found
-
-
-def caught_in(frame: types.FrameType) -> str | None:
-    """`model.py:12` of a frame of user code inside a transform that is catching an error; None for other frames."""
-    if _is_plumbing(frame):
-        return None
-    outer = frame.f_back
-    while outer is not None and outer.f_code not in _RUNS:
-        outer = outer.f_back
-    return None if outer is None else f"{_file(frame.f_code.co_filename)[1]}:{frame.f_lineno}"
 
 
 class _Handled(NamedTuple):
@@ -255,7 +249,7 @@ class AdjointError(Exception):
     def __init__(self, message: str, line: str | None = None) -> None:
         self.line = user_line() if line is None else line
         super().__init__(f"{message} ({self.line})" if self.line else message)
-        if self.refuses and _may_be_caught():
+        if self.refuses and may_be_caught():
             self.earlier = refused.get()
             refused.set(str(self))
 

@@ -6,7 +6,9 @@
         y = 0.0                      # never reached on plain numbers
 
 Our own errors count as refusals when they are raised (`AdjointError`); C code that tests for `float` raises without asking us.
-`sys.monitoring`, from Python 3.12 on, reports each error as it is caught.
+`sys.monitoring`, from Python 3.12 on, reports each error as it is raised. It could report them as they are caught, but not
+safely: where a call would exceed the recursion limit, the report itself raises, and the interpreter catches and reports that for
+ever.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import types
 from typing import Any
 
 from .bind import Traced, class_of
-from .errors import AdjointError, caught_in, refused
+from .errors import AdjointError, may_be_caught, refused, user_line
 from .home import OWN, package_of
 
 _KINDS = (TypeError, AttributeError, struct.error, ctypes.ArgumentError)
@@ -43,25 +45,21 @@ def _is_about_traced(error: BaseException) -> bool:
     return tb is not None and home in sys.stdlib_module_names and any(type(x) is Traced for x in tb.tb_frame.f_locals.values())
 
 
-def _handled(code: types.CodeType, offset: int, error: BaseException) -> None:
-    if not isinstance(error, _KINDS) or isinstance(error, AdjointError):
+def _raised(code: types.CodeType, offset: int, error: BaseException) -> None:
+    if not isinstance(error, _KINDS) or isinstance(error, AdjointError) or not _is_about_traced(error):
         return
-    frame = sys._getframe(1)
-    if package_of(frame.f_globals.get("__name__", "")) in sys.stdlib_module_names:
-        return  # as `inspect` does, which looks for attributes
-    line = caught_in(frame)
-    if line is not None and _is_about_traced(error):
-        refused.set(f"{type(error).__name__}: {error} ({line})")
+    if may_be_caught(except_in=sys.stdlib_module_names):  # `inspect` catches what it provokes, looking for attributes
+        refused.set(f"{type(error).__name__}: {error} ({user_line()})")
 
 
 def _watch() -> None:
-    """Have errors reported as they are caught; where no tool number is free, they are not."""
+    """Have errors reported as they are raised; where no tool number is free, they are not."""
     monitoring: Any = getattr(sys, "monitoring", None)
     free = [tool for tool in _TOOLS if monitoring is not None and monitoring.get_tool(tool) is None]
     if free:
         monitoring.use_tool_id(free[0], "adjoint")
-        monitoring.register_callback(free[0], monitoring.events.EXCEPTION_HANDLED, _handled)
-        monitoring.set_events(free[0], monitoring.events.EXCEPTION_HANDLED)
+        monitoring.register_callback(free[0], monitoring.events.RAISE, _raised)
+        monitoring.set_events(free[0], monitoring.events.RAISE)
 
 
 _watch()
