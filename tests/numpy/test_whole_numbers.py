@@ -1,7 +1,11 @@
 """Integers, bools and narrow floats: dtypes and values are NumPy's."""
 
+import itertools
+import operator
+
 import numpy as np
 import pytest
+from night import sampled
 
 import adjoint as ad
 
@@ -185,3 +189,71 @@ def test_python_integers_beyond_the_dtype(name, dtype):
             found = run(x)
             assert found.dtype == expected.dtype
             np.testing.assert_array_equal(found, expected)
+
+
+# -- Python numbers that integers cannot hold ------------------------------------------------------------------------
+
+
+NUMBERS = [7, -1, 300, -1.25, 2.75, 3e9, 1e30, np.nan, [300, 1], [1.5, -1], (2, 3)]
+TRANSFORMED = {
+    "eager": lambda f: lambda *args: ad.value_and_grad(f)(*args)[0],
+    "compiled": ad.jit,
+    "compiled gradient": lambda f: lambda *args: ad.jit(ad.value_and_grad(f))(*args)[0],
+}
+WRITING = {
+    "an index": lambda a, v: operator.setitem(a, 0, np.ravel(v)[0].item()),
+    "a slice": lambda a, v: operator.setitem(a, slice(0, 2), v),
+    "indices": lambda a, v: operator.setitem(a, np.array([1, 0]), v),
+    "a mask": lambda a, v: operator.setitem(a, np.array([True, False, True]), v),
+    "put": lambda a, v: np.put(a, [0, 1], v),
+    "putmask": lambda a, v: np.putmask(a, np.array([True, True, True]), v),
+    "place": lambda a, v: np.place(a, np.array([True, False, True]), v),
+    "copyto": lambda a, v: np.copyto(a[:2], v),
+}
+
+
+def outcome(f, *args):
+    with np.errstate(all="ignore"):
+        try:
+            return f(*args)
+        except (OverflowError, ValueError, TypeError) as error:
+            return type(error).__mro__[-3], str(error)
+
+
+@pytest.mark.parametrize(
+    ("transform", "way", "dtype"),
+    sampled(itertools.product(TRANSFORMED, WRITING, [np.uint8, np.int8, np.uint32, np.int64, np.uint64]), 4),
+)
+def test_numbers_that_integers_cannot_hold_are_refused(transform, way, dtype):
+    y = np.array([1, 2, 3], dtype)
+    for v in sampled(NUMBERS, 3):
+
+        def f(x, y, v=v):
+            w = y.copy()
+            WRITING[way](w, v)
+            return np.sum(x * x) + np.sum(w * 2)
+
+        found, wanted = outcome(TRANSFORMED[transform](f), np.ones(2), y), outcome(f, np.ones(2), y)
+        assert found == wanted, v
+
+
+def test_numbers_from_outside_that_integers_cannot_hold():
+    """One program for numbers that fit; others raise."""
+    numbers = {"k": 1}
+
+    def outside(y):
+        w = y.copy()
+        w[1:] = numbers["k"]
+        return np.sum(w)
+
+    def argument(y, k):
+        w = y.copy()
+        w[1:] = k
+        return np.sum(w)
+
+    by_outside, by_argument = ad.jit(outside), ad.jit(argument)
+    y = np.array([1, 2, 3], np.uint8)
+    for k in (1, 2, 300, 5, -1, 255, 256, 0):
+        numbers["k"] = k
+        assert outcome(by_outside, y) == outcome(outside, y)
+        assert outcome(by_argument, y, k) == outcome(argument, y, k)

@@ -20,7 +20,7 @@ from .concrete import primal
 from .layout import copied, held, held_as
 from .shape import astype, broadcast_to, concatenate, moveaxis, ravel, reshape, transpose, with_axis
 from .table import implements, is_whole, lift
-from .views import as_stored, read, view
+from .views import as_stored, lift_into, read, view
 from .ways import Seen
 
 
@@ -382,7 +382,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Value:
     n = ndim_of(a)
     axis = canonical_axis(axis, n)
     length = shape_of(a)[axis]
-    v = np.array(values, dtype_of(a)) if type(values) is int else lift(values)  # raises if the dtype cannot hold it
+    v = lift_into(a, values)
     v = reshape(v, (1,) * (n - ndim_of(v)) + shape_of(v)) if ndim_of(v) < n else v
     where = np.arange(length)[obj] if isinstance(obj, slice) else np.asarray(primal(obj))
     if where.dtype.kind == "b":

@@ -45,6 +45,8 @@ def _refuse(what: str, instead: Callable[[Imported], str]) -> Callable[..., NoRe
             better = f"it is code of the package {package}: adopt that with ad.adopt({package!r})"
         better = better or instead(imported(frame))
         if is_program:
+            if better.endswith(last := f", {ADOPT}"):  # of the ways out
+                better = f"{better.removesuffix(last)}, or {ADOPT}"
             raise ConversionError(f"{whose} would be baked into the program; {better}")
         raise ConversionError(f"{whose} would lose its derivative; {better}, or {_CONSTANT}")
 

@@ -18,7 +18,7 @@ from .selection import partition, sort, whole, within
 from .shape import ravel
 from .table import implements, lift
 from .ufunc import check_cast
-from .views import is_read_only, read_only, view, write
+from .views import is_read_only, lift_into, read_only, view, write
 from .ways import Elements
 
 
@@ -34,7 +34,7 @@ def _target(a: Any, name: str) -> Traced:
 
 def _write_flat(a: Traced, index: Any, values: Any, count: int) -> None:
     """Write to elements by their indices in the flattened array; values repeat as needed."""
-    v = lift(values)
+    v = lift_into(a, values)
     if count:
         write(_flat(a), index, resize(v, (count,)) if ndim_of(v) else v)
 
@@ -48,7 +48,9 @@ def _flat(a: Traced) -> Any:
 def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
     dst = _target(dst, "np.copyto")
     v = lift(src)
-    if type(v) not in PYTHON_NUMBERS:
+    if type(v) in PYTHON_NUMBERS:
+        np.copyto(np.empty(0, dtype_of(dst)), v, casting)  # type: ignore[arg-type]  # raises if it does not fit
+    else:
         check_cast(dtype_of(v), dtype_of(dst), casting)
     if where is True:
         write(dst, ..., v)
@@ -88,7 +90,7 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> Non
 def putmask(a: Any, mask: Any, values: Any) -> None:
     a = _target(a, "np.putmask")
     now = Traced(a.by, a.value, a.aux)
-    v = lift(values)
+    v = lift_into(a, values)
     write(a, ..., shapes.where(lift(mask), resize(v, shape_of(a)) if ndim_of(v) else v, now))
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.bind import FRESH, Traced, fresh, is_array, is_staged, snapshot
+from ..core.bind import FRESH, Traced, class_of, fresh, is_array, is_staged, snapshot
 from ..core.errors import ConversionError, ReadOnlyError, ReadOnlyViewError
 from ..core.types import Value, dtype_of, shape_of
 from ..eager.batch import Batch
@@ -257,7 +257,7 @@ def _is_basic(index: Any) -> bool:
 
 def write(x: Traced, index: Any, v: Any) -> None:
     """x[index] = v."""
-    v = lift(v)
+    v = lift_into(x, v)
     if isinstance(v, Selected) and (new := after_write(Traced(x.by, x.value, x.aux), index, v)) is not None:
         become(x, new)
         return
@@ -271,6 +271,24 @@ def write(x: Traced, index: Any, v: Any) -> None:
         for window in found:
             x = view(x, window)
     become(x, indexing.write(Traced(x.by, x.value, x.aux), index, as_stored(x, v)))
+
+
+#: What Python numbers are written as.
+_OF_NUMBERS = frozenset({int, float, list, tuple})
+
+
+def lift_into(x: Value, v: Any) -> Value:
+    """What is written to an array x. Python numbers written to integers are converted by NumPy: one that does not fit raises."""
+    own, lifted = dtype_of(x), lift(v)
+    if own.kind not in "iu":
+        return lifted
+    if type(v) in _OF_NUMBERS and not isinstance(lifted, Traced):
+        return np.array(v, own)[()]
+    if isinstance(v, Traced) and class_of(v) is int and own != np.int64:
+        limits = np.iinfo(own)
+        if not (v >= limits.min and v <= limits.max):  # type: ignore[operator]
+            raise OverflowError(f"Python integer out of bounds for {own}")
+    return lifted
 
 
 def as_stored(x: Value, v: Value) -> Value:
