@@ -91,7 +91,7 @@ def test_statements_that_write_to_an_integer_array():
 
     for make in (item, everything):
         assert "adjoint.numpy" in refusal(written(make))
-    with pytest.raises(TypeError, match="Cannot cast ufunc 'add' output from dtype.'float64'"):  # as of plain numbers
+    with pytest.raises(TypeError, match=r"Cannot cast ufunc 'add' output from dtype.'float64'"):  # as of plain numbers
         ad.grad(written(sum_in_place))(np.ones(3))
 
 
