@@ -67,8 +67,19 @@ def _upper_right(x: Value) -> Value:
 
 # -- the exponential --------------------------------------------------------------------------------------------
 
-_expm = Lazy("scipy.linalg", "expm")
-_expm_frechet = Lazy("scipy.linalg", "expm_frechet")
+
+def _of_floats(name: str) -> Callable[..., Any]:
+    """A function of scipy.linalg, which newer versions refuse to call with whole numbers."""
+    function = Lazy("scipy.linalg", name)
+
+    def call(*args: Any, **options: Any) -> Any:
+        return function(*[a.astype(float) if isinstance(a, np.ndarray) and a.dtype.kind in "biu" else a for a in args], **options)
+
+    return call
+
+
+_expm = _of_floats("expm")
+_expm_frechet = _of_floats("expm_frechet")
 
 
 def _slope(a: Any, e: Any) -> Any:
@@ -120,7 +131,7 @@ expm_slope = opaque(
 
 # -- the logarithm ------------------------------------------------------------------------------------------------
 
-_logm = Lazy("scipy.linalg", "logm")
+_logm = _of_floats("logm")
 
 
 def _regular(a: Value) -> Regular:
@@ -171,7 +182,7 @@ logm = opaque(
 
 # -- powers: a^t = exp(t log a) -----------------------------------------------------------------------------------------
 
-_power = Lazy("scipy.linalg", "fractional_matrix_power")
+_power = _of_floats("fractional_matrix_power")
 
 
 def _power_of_each(a: Any, t: Any) -> Any:
@@ -220,7 +231,7 @@ fractional_power = opaque(
 
 # -- Sylvester's equation and the square root -------------------------------------------------------------------------
 
-_solve_sylvester = Lazy("scipy.linalg", "solve_sylvester")
+_solve_sylvester = _of_floats("solve_sylvester")
 
 
 def _sylvester_jvp(ts: Any, x: Value, a: Value, b: Value, q: Value) -> Value:
@@ -254,7 +265,7 @@ def _root_slope(y: Value, a: Value, e: Value) -> Value:
     return only.checked(sylvester(y, y, e))
 
 
-_sqrtm = Lazy("scipy.linalg", "sqrtm")
+_sqrtm = _of_floats("sqrtm")
 sqrtm = opaque(
     "sqrtm",
     lambda a: _each(_sqrtm, a),
@@ -269,7 +280,7 @@ sqrtm = opaque(
 
 # -- LU: a[p] = l u, packed in one matrix; dl and du are the parts of l⁻¹ da[p] u⁻¹ ----------------------------------------
 
-_lu_factor = Lazy("scipy.linalg", "lu_factor")
+_lu_factor = _of_floats("lu_factor")
 
 
 def _lu(a: Any) -> Any:
