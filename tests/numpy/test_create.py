@@ -168,3 +168,27 @@ def test_a_graph_does_not_hold_what_happens_to_be_in_memory():
 
     assert ad.graph(f)(np.array([2.0, 3.0]))(np.array([2.0, 3.0])) == 6.0
     assert np.array_equal(ad.grad(lambda x: anp.sum(anp.empty(3) * x))(np.ones(3)), np.zeros(3))
+
+
+@pytest.mark.parametrize("number", [3, True, np.int8(3), np.uint8(3), np.int32(3), np.uint64(3), np.float32(3.0), np.bool_(True)])
+def test_arrays_of_traced_numbers_have_the_dtypes_of_numpy(number):
+    makers = [
+        lambda m, n: m.zeros_like(n),
+        lambda m, n: m.ones_like(n),
+        lambda m, n: m.empty_like(n) * 0,
+        lambda m, n: m.full_like(n, 2),
+        lambda m, n: m.linspace(n, 5, 4),
+        lambda m, n: m.full(2, n),
+    ]
+    if isinstance(number, (int, np.integer)):  # of other numbers, arange is not compiled
+        makers += [lambda m, n: m.arange(n), lambda m, n: m.arange(0, n, n)]
+    for make in makers:
+        found, wanted = ad.jit(lambda n, make=make: make(anp, n) * 1)(number), make(np, number) * 1
+        np.testing.assert_array_equal(found, wanted)
+        assert np.asarray(found).dtype == np.asarray(wanted).dtype
+
+
+def test_one_program_for_arrays_like_any_number():
+    f = ad.jit(lambda n: anp.zeros_like(n) + n)
+    assert [f(np.int32(k)) for k in range(6)] == list(range(6))
+    assert f.report().count("specialization") == 1

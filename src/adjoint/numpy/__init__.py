@@ -38,9 +38,9 @@ eye = _create.trackable(_numpy.eye)
 identity = _create.trackable(_numpy.identity)
 arange = _create.trackable(_numpy.arange)
 linspace = _create.trackable(_numpy.linspace)
-zeros_like = _create.trackable(_numpy.zeros_like)
-ones_like = _create.trackable(_numpy.ones_like)
-empty_like = _create.trackable(_numpy.empty_like, _numpy.zeros_like)
+zeros_like = _create.trackable(_numpy.zeros_like, takes_sizes=False)
+ones_like = _create.trackable(_numpy.ones_like, takes_sizes=False)
+empty_like = _create.trackable(_numpy.empty_like, _numpy.zeros_like, takes_sizes=False)
 
 #: Other functions that the protocols cannot intercept; in `undispatched.py`, loaded on first use.
 _UNDISPATCHED = frozenset(

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.bind import Traced, depth, fresh, is_staged, is_tracking, snapshot, variables
+from ..core.bind import Traced, class_of, depth, fresh, is_staged, is_tracking, snapshot, variables
 from ..core.errors import ConversionError, UnsupportedError
 from ..core.types import REPLACED, dtype_of, ndim_of, shape_of
 from .dropin import in_place_of
@@ -23,10 +23,12 @@ _asarray = np.asarray
 _array = np.array  # bound here: outside any transform `array` costs little more than NumPy's
 
 
-def trackable(function: Callable[..., Any], tracked: Callable[..., Any] | None = None) -> Callable[..., Any]:
+def trackable(
+    function: Callable[..., Any], tracked: Callable[..., Any] | None = None, takes_sizes: bool = True
+) -> Callable[..., Any]:
     """A NumPy function that makes a new array; inside a transform its result can hold traced values.
 
-    There it is made by `tracked`: a graph must not hold whatever happens to be in memory.
+    There it is made by `tracked`: a graph must not hold whatever happens to be in memory. Sizes that are traced are known numbers.
     """
     tracked = tracked or function
 
@@ -36,9 +38,15 @@ def trackable(function: Callable[..., Any], tracked: Callable[..., Any] | None =
             kwargs["dtype"] = REPLACED.get(id(kwargs["dtype"]), kwargs["dtype"])
         if not variables and not depth.get():
             return function(*args, **kwargs)
-        return fresh(tracked(*[operator.index(x) if is_whole(x) else x for x in args], **kwargs))
+        return fresh(tracked(*[_known(x) if takes_sizes and is_whole(x) else x for x in args], **kwargs))
 
     return make
+
+
+def _known(x: Any) -> Any:
+    """The number of a traced whole number, with its dtype."""
+    number = operator.index(x)
+    return number if class_of(x) is int else dtype_of(x).type(number)
 
 
 @functools.cache  # so that np.concat is np.concatenate
