@@ -28,7 +28,7 @@ def trackable(
 ) -> Callable[..., Any]:
     """A NumPy function that makes a new array; inside a transform its result can hold traced values.
 
-    There it is made by `tracked`: a graph must not hold whatever happens to be in memory. Sizes that are traced are known numbers.
+    There it is made by `tracked`: a graph must not hold whatever happens to be in memory. A traced size becomes a known number.
     """
     tracked = tracked or function
 
