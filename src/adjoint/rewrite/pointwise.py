@@ -2,70 +2,13 @@
 
 from __future__ import annotations
 
-from ..core.op import Elementwise
+from ..core.op import Constant, Elementwise
 from ..ir.graph import Equation
+from ..ops import elementwise
 from ..ops.broadcast import cast, where
-from ..ops.elementwise import (
-    bitwise_and,
-    bitwise_or,
-    bitwise_xor,
-    ceil,
-    equal,
-    floor,
-    greater,
-    greater_equal,
-    ieee_mul,
-    invert,
-    isfinite,
-    isinf,
-    isnan,
-    less,
-    less_equal,
-    logical_and,
-    logical_not,
-    logical_or,
-    logical_xor,
-    not_equal,
-    rint,
-    sign,
-    signbit,
-    strong_mul_either_op,
-    strong_mul_op,
-    trunc,
-)
 
-_OTHERS = frozenset(
-    [
-        bitwise_and,
-        bitwise_or,
-        bitwise_xor,
-        cast,
-        ceil,
-        equal,
-        floor,
-        greater,
-        greater_equal,
-        ieee_mul,
-        invert,
-        isfinite,
-        isinf,
-        isnan,
-        less,
-        less_equal,
-        logical_and,
-        logical_not,
-        logical_or,
-        logical_xor,
-        not_equal,
-        rint,
-        sign,
-        signbit,
-        strong_mul_either_op,
-        strong_mul_op,
-        trunc,
-        where,
-    ]
-)
+#: Besides the ops with partials: products of the chain rule, and the functions of the same module that have no derivative.
+_OTHERS = frozenset({cast, where, *elementwise.PRODUCTS, *(op for op in vars(elementwise).values() if isinstance(op, Constant))})
 
 
 def is_pointwise(e: Equation) -> bool:
