@@ -130,12 +130,17 @@ def _cast(c: Call) -> str:
     return f'jnp.asarray({x}).astype("{dtype.name}")'
 
 
+def _owens_t(c: Call) -> str:
+    return f'{_SPECIAL}.owens_t({", ".join(c.args)}).astype("{c.equation.types[0].dtype.name}")'  # JAX's is a float64
+
+
 def _stacked_alike(types: Sequence[Type], params: Any) -> bool:
     return has_elements(types, params) and types[0].shape[:-2] == types[1].shape[:-2]
 
 
 _SPECIAL = "jax.scipy.special"
 _ORDERED = EVERY - COMPLEX
+_AT_A_POLE = "({1} <= 0) & ({1} == jnp.floor({1})) & (({0} >= 0) | ({0} < {1}) | ({0} != jnp.floor({0})))"  # of hyp1f1
 _DIVIDED = "jnp.where({1} == 0, 0, {0} // jnp.where({1} == 0, 1, {1}))"
 
 #: The ops that are one expression, with their dtypes; other ops are expanded into these.
@@ -150,12 +155,12 @@ TABLE: dict[Op, Spelling] = {
     **_alike("bitwise_and bitwise_or bitwise_xor", WHOLE | TRUTHS),
     **_alike("ldexp", REALS, by=0),
     **_alike("gcd lcm left_shift right_shift bitwise_count", WHOLE, integer),
-    **_alike("erf erfc erfinv log_ndtr ndtri dawsn erfcx owens_t", REALS, special),
+    **_alike("erf erfc erfinv log_ndtr ndtri dawsn erfcx", REALS, special),
     **_alike("wofz", INEXACT, special),
     **_alike("gammaln gamma", REALS, gamma),  # betaln, beta and poch of JAX have an error of 3e-7
-    **_alike("loggamma", INEXACT, gamma),
-    **_alike("gammainc gammaincc betainc", REALS, distribution),
-    **_alike("exp1 expi hyp1f1 hyp2f1 spence fresnel sici", REALS, hypergeometric),
+    **_alike("loggamma", COMPLEX, gamma),
+    **_alike("gammaincc betainc", REALS, distribution),
+    **_alike("exp1 hyp2f1 spence fresnel sici", REALS, hypergeometric),
     **_alike("i0 i0e i1 i1e", REALS, bessel),
     **_alike("real imag conj", COMPLEX, broadcast),
     **_alike("reshape transpose broadcast_to", EVERY, broadcast),
@@ -177,8 +182,11 @@ TABLE: dict[Op, Spelling] = {
     ew.logical_not: _text("~{0}", TRUTHS),
     ew.invert: _text("~{0}", WHOLE | TRUTHS),
     gamma.gammasgn: _text(f"{_SPECIAL}.gammasgn({{0}})", REALS),
-    gamma.zeta: _text(f"{_SPECIAL}.zeta({{all}})", REALS),
     gamma.psi: _text(f"jnp.where({{0}} == 0, -jnp.copysign(jnp.inf, {{0}}), {_SPECIAL}.digamma({{0}}))", REALS),  # a pole
+    distribution.gammainc: _text(f"jnp.where(({{0}} == 0) & ({{1}} > 0), 1.0, {_SPECIAL}.gammainc({{all}}))", REALS),
+    hypergeometric.expi: _text(f"jnp.where({{0}} == 0, -jnp.inf, {_SPECIAL}.expi({{0}}))", REALS),
+    hypergeometric.hyp1f1: _text(f"jnp.where({_AT_A_POLE}, jnp.inf, {_SPECIAL}.hyp1f1({{all}}))", REALS),
+    special.owens_t: _text(_owens_t, REALS),
     special.logsumexp: _text(f"{_SPECIAL}.logsumexp({{0}}, axis={{axis}})", REALS),
     broadcast.where: _text("jnp.where({0}, {1}, {2})"),
     broadcast.cast: _text(_cast, WITH_HALVES),

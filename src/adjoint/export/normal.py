@@ -158,6 +158,8 @@ class Normal(Stage):
 
     def _in_single(self, op: Op, args: tuple[Any, ...], params: dict[str, Any], results: Sequence[Type]) -> Any:
         """An op on numbers of 16 bits, or with such a result (of bools and integers of 8 bits), computed in 32 bits."""
+        if op in (ew.nextafter, ew.spacing):
+            raise self.refusal(op, "there it is computed in 32 bits, whose numbers lie closer than those of 16")
         halves = [self._type(x).dtype == HALF for x in args]
         if not any(halves):
             halves = [self._type(x).dtype.kind in "biu" for x in args]

@@ -404,7 +404,6 @@ TABLE: dict[Op, Spelling] = {
     special.erfc: _per_element("chlo.erfc", REALS),
     special.erfinv: _per_element("chlo.erf_inv", REALS),
     gamma.gammaln: _per_element("chlo.lgamma", REALS),
-    gamma.zeta: _per_element("chlo.zeta", REALS),
     bessel.i1e: _per_element("chlo.bessel_i1e", REALS),
     broadcast.where: Spelling(_where, EVERY),
     broadcast.cast: Spelling(lambda c: c.lines.convert(c.args[0], c.equation.params["dtype"]), WITH_HALVES),

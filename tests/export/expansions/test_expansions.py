@@ -216,6 +216,35 @@ def test_against_scipy(op):
         np.testing.assert_allclose(a, b, rtol, size * 3e-15 * max(1, np.nanmedian(np.abs(b))) + 1e-300, err_msg=op.name)
 
 
+#: Ends where an expansion has a value of its own, and why.
+OWN_ENDS = {
+    "stdtrit": lambda df, p: p == 0,  # SciPy's is inf, the limit −inf
+    "eval_sh_jacobi": lambda n, p, q, x: p - q == -1,  # beyond the domain, where SciPy divides by 0
+    "eval_gegenbauer": lambda n, a, x: a == 0,  # versions of SciPy differ
+}
+#: Functions of which SciPy's is nan at an infinity that has a limit, or ours is; or which have no limit.
+OWN_AT_INFINITY = {
+    *(op.name for op in polynomials.EXPANSIONS),
+    *("betaincinv", "betainccinv", "ellipeinc", "ellipj", "ellipkinc", "fdtr", "fdtrc", "gdtria", "ive", "poch", "pseudo_huber"),
+    *("spence", "yn"),
+}
+
+
+@pytest.mark.parametrize("op", [op for op in SPECIAL if op.name not in OF_KNOWN_ORDER], ids=lambda op: op.name)
+@np.errstate(all="ignore")
+def test_ends(op):
+    """All combinations of 0, 1, infinity and a number inside; an infinity changes no other element."""
+    inside, _ = next(op_samples.samples(op, np.random.default_rng(0)))
+    ends = [(0, 1, 3) if np.asarray(x).dtype.kind in "iu" else (0.0, 1.0, np.inf, np.ravel(x)[-1]) for x in inside]
+    grid = [x.ravel() for x in np.meshgrid(*ends)]
+    compared = ~OWN_ENDS.get(op.name, lambda *xs: np.zeros(xs[0].shape, bool))(*grid)
+    if op.name in OWN_AT_INFINITY:
+        compared &= np.isfinite(sum(grid))
+    found, wanted = normal(ad.graph(lambda *xs: op(*xs))(*grid), TARGET).run_flat(grid), getattr(scipy.special, op.name)(*grid)
+    for a, b in zip(found, wanted if op.many else (wanted,), strict=True):
+        np.testing.assert_allclose(a[compared], b[compared], 1e-11, 1e-15)
+
+
 @pytest.mark.parametrize("name", ["floor_divide", "remainder"])
 def test_signs_of_quotients(name):
     a, b = np.array([7.5, -7.5, 6.0, -6.0, 0.0, -0.0, 5.0]), np.array([2.0, 2.0, -4.0, -4.0, 3.0, 3.0, -1.0])

@@ -272,6 +272,7 @@ def _spherical_in(n: Any, x: Any) -> Any:
     a = np.abs(x)
     safe = where(a == 0, 1.0, a)
     value = where(a == 0, where(n == 0, 1.0, 0.0), np.sqrt(0.5 * math.pi / safe) * bessel.iv(n + 0.5, safe))
+    value = where(a == _INF, _INF, value)
     odd = np.floor(0.5 * n) != 0.5 * n
     return where(n < 0, _NAN, where(np.logical_and(odd, x < 0), -value, value))
 

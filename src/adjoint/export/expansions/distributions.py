@@ -140,16 +140,24 @@ def _beta_parts(a: Any, b: Any, x: Any, y: Any, log_beta: Any) -> tuple[Any, Any
     return low, _beta_fraction(where(low, a, b), where(low, b, a), where(low, x, y), where(low, y, x), log_beta)
 
 
-def _beta_cdf(a: Any, b: Any, x: Any, y: Any, upper: bool, log_beta: Any = None) -> Any:
-    """I(a, b) at x = 1 − y, or what is left to 1; with the logarithm of B(a, b), if it is known."""
-    shapes = np.logical_and(np.logical_and(a > 0, b > 0), np.logical_and(a < _INF, b < _INF))
-    inside = np.logical_and(shapes, np.logical_and(x > 0, y > 0))
+def _beta_inside(a: Any, b: Any, x: Any, y: Any, upper: bool, log_beta: Any) -> Any:
+    """I(a, b) at x = 1 − y, or what is left to 1, of positive and finite numbers; with the logarithm of B(a, b)."""
+    low, part = _beta_parts(a, b, x, y, log_beta)
+    return where(low if upper else np.logical_not(low), 1.0 - part, part)
+
+
+def _beta_cdf(a: Any, b: Any, x: Any, y: Any, upper: bool) -> Any:
+    """I(a, b) at x = 1 − y, or what is left to 1, and the limits: for a → 0 or b → ∞ all is at 0, for b → 0 or a → ∞ at 1."""
+    at_zero, at_one = np.logical_or(a == 0, b == _INF), np.logical_or(b == 0, a == _INF)
+    inside = np.logical_and(np.logical_and(a > 0, b > 0), np.logical_and(x > 0, y > 0))
+    inside = np.logical_and(inside, np.logical_not(np.logical_or(at_zero, at_one)))
     a1, b1, x1, y1 = (where(inside, v, safe) for v, safe in ((a, 1.0), (b, 1.0), (x, 0.5), (y, 0.5)))
-    low, part = _beta_parts(a1, b1, x1, y1, betaln(a1, b1) if log_beta is None else log_beta)
-    value = where(np.logical_not(low) if not upper else low, 1.0 - part, part)
-    ends = (1.0, 0.0) if upper else (0.0, 1.0)
-    value = where(x == 0, ends[0], where(y == 0, ends[1], value))
-    return where(np.logical_and(shapes, np.logical_and(x >= 0, y >= 0)), value, _NAN)
+    value = _beta_inside(a1, b1, x1, y1, upper, betaln(a1, b1))
+    none, every = (1.0, 0.0) if upper else (0.0, 1.0)
+    value = where(at_zero, every, where(at_one, none, value))
+    value = where(x == 0, none, where(y == 0, every, value))
+    good = np.logical_and(np.logical_and(a >= 0, b >= 0), np.logical_and(x >= 0, y >= 0))
+    return where(np.logical_and(good, np.logical_not(np.logical_and(at_zero, at_one))), value, _NAN)
 
 
 # -- inverses ---------------------------------------------------------------------------------------------------
@@ -185,19 +193,19 @@ def _gamma_inverse(a: Any, p: Any, upper: bool) -> Any:
 
     x = np.exp(_root(off, -740.0, 709.0, a1 + p1))
     ends = where(p == 0, _INF if upper else 0.0, where(p == 1, 0.0 if upper else _INF, _NAN))
-    return where(inside, x, where(np.logical_and(a > 0, a < _INF), ends, _NAN))
+    return where(inside, x, where(a >= 0, ends, _NAN))
 
 
 def _beta_inverse(a: Any, b: Any, p: Any, upper: bool) -> tuple[Any, Any]:
     """x with I(a, b) = p at x, and 1 − x."""
-    shapes = np.logical_and(np.logical_and(a > 0, b > 0), np.logical_and(a < _INF, b < _INF))
-    inside = np.logical_and(shapes, np.logical_and(p > 0, p < 1))
+    shapes = np.logical_and(a > 0, b > 0)
+    inside = np.logical_and(np.logical_and(shapes, np.maximum(a, b) < _INF), np.logical_and(p > 0, p < 1))
     a1, b1, p1 = where(inside, a, 1.0), where(inside, b, 1.0), where(inside, p, 0.5)
     log_beta, sign = betaln(a1, b1), -1.0 if upper else 1.0
 
     def off(u: Any) -> tuple[Any, Any]:
         x, y = expit(u), expit(-u)
-        small = np.maximum(_beta_cdf(a1, b1, x, y, upper, log_beta), _TINY)
+        small = np.maximum(_beta_inside(a1, b1, x, y, upper, log_beta), _TINY)
         slope = np.exp(a1 * special.log_expit(u) + b1 * special.log_expit(-u) - log_beta)
         return sign * (np.log(small) - np.log(p1)), slope / small
 
@@ -207,6 +215,11 @@ def _beta_inverse(a: Any, b: Any, p: Any, upper: bool) -> tuple[Any, Any]:
 
 
 # -- distributions ----------------------------------------------------------------------------------------------
+
+
+def _gamma_quantile(a: Any, b: Any, p: Any) -> Any:
+    largest = np.maximum(np.abs(a), b)
+    return where(np.logical_and(largest > 0, largest < _INF), gammaincinv(b, p) / a, _NAN)
 
 
 def _fisher(dfn: Any, dfd: Any, x: Any, upper: bool) -> Any:
@@ -219,7 +232,7 @@ def _fisher(dfn: Any, dfd: Any, x: Any, upper: bool) -> Any:
 
 def _fisher_quantile(dfn: Any, dfd: Any, p: Any) -> Any:
     x, y = _beta_inverse(0.5 * dfn, 0.5 * dfd, p, upper=False)
-    return where(np.logical_and(p > 0, p < 1), dfd * x / (dfn * y), _NAN)
+    return where(np.maximum(dfn, dfd) < _INF, dfd * x / (dfn * y), _NAN)
 
 
 def _student(df: Any, t: Any) -> Any:
@@ -256,6 +269,11 @@ def _ndtri_exp(y: Any) -> Any:
     return where(y > 0, _NAN, where(y == -_INF, -_INF, where(y < -1.0, x, near)))
 
 
+def _finite_ndtri(p: Any) -> Any:
+    """The quantile of the normal distribution, where it is finite."""
+    return where(np.logical_and(p > 0, p < 1), ndtri(p), _NAN)
+
+
 def _binomial(k: Any, n: Any, p: Any, upper: bool) -> Any:
     """The probability of at most k successes in n trials, or of more."""
     k = np.floor(k)
@@ -281,24 +299,24 @@ _REAL: dict[Op, Expansion] = {
     d.chdtri: lambda v, p: 2.0 * gammainccinv(0.5 * v, p),
     d.gdtr: lambda a, b, x: gammainc(b, a * x),
     d.gdtrc: lambda a, b, x: gammaincc(b, a * x),
-    d.gdtrix: lambda a, b, p: gammaincinv(b, p) / a,
-    d.gdtria: lambda p, b, x: gammaincinv(b, p) / x,
+    d.gdtrix: _gamma_quantile,
+    d.gdtria: lambda p, b, x: where(x == 0, _NAN, gammaincinv(b, p) / x),
     d.stdtr: _student,
     d.stdtrit: _student_quantile,
     d.fdtr: lambda dfn, dfd, x: _fisher(dfn, dfd, x, upper=False),
     d.fdtrc: lambda dfn, dfd, x: _fisher(dfn, dfd, x, upper=True),
     d.fdtri: _fisher_quantile,
-    d.nrdtrimn: lambda p, std, x: x - std * ndtri(p),
-    d.nrdtrisd: lambda mn, p, x: (x - mn) / ndtri(p),
+    d.nrdtrimn: lambda p, std, x: where(std > 0, x - std * _finite_ndtri(p), _NAN),
+    d.nrdtrisd: lambda mn, p, x: (x - mn) / _finite_ndtri(p),
     special.ndtri_exp: _ndtri_exp,
     d.bdtr: lambda k, n, p: _binomial(k, n, p, upper=False),
     d.bdtrc: lambda k, n, p: _binomial(k, n, p, upper=True),
     d.bdtri: lambda k, n, p: _beta_inverse(n - np.floor(k), np.floor(k) + 1.0, p, upper=False)[1],
-    d.nbdtr: lambda k, n, p: betainc(n, k + 1.0, p),
-    d.nbdtrc: lambda k, n, p: betaincc(n, k + 1.0, p),
-    d.nbdtri: lambda k, n, p: betaincinv(n, k + 1.0, p),
+    d.nbdtr: lambda k, n, p: where(n > 0, betainc(n, k + 1.0, p), _NAN),
+    d.nbdtrc: lambda k, n, p: where(n > 0, betaincc(n, k + 1.0, p), _NAN),
+    d.nbdtri: lambda k, n, p: where(np.logical_or(p == 0, p == 1), p, betaincinv(n, k + 1.0, p)),
     d.pdtr: lambda k, m: gammaincc(np.floor(k) + 1.0, m),
     d.pdtrc: lambda k, m: gammainc(np.floor(k) + 1.0, m),
-    d.pdtri: lambda k, p: gammainccinv(k + 1.0, p),
+    d.pdtri: lambda k, p: where(p < 1, gammainccinv(k + 1.0, p), _NAN),
 }
 EXPANSIONS = {op: of_reals(f) for op, f in _REAL.items()}

@@ -74,7 +74,8 @@ def _rf(x: Any, y: Any, z: Any) -> Any:
     value = series / np.sqrt(mean)
     zeros = where(x == 0, 1.0, 0.0) + where(y == 0, 1.0, 0.0) + where(z == 0, 1.0, 0.0)
     bad = np.logical_or(np.minimum(np.minimum(x, y), z) < 0, np.isnan(x + y + z))
-    return where(bad, _NAN, where(zeros > 1, _INF, value))
+    value = where(zeros > 1, _INF, value)
+    return where(bad, _NAN, where(np.maximum(np.maximum(x, y), z) == _INF, 0.0, value))
 
 
 def _rd(x: Any, y: Any, z: Any) -> Any:
@@ -87,8 +88,9 @@ def _rd(x: Any, y: Any, z: Any) -> Any:
     series = 1 - 3 * e2 / 14 + e3 / 6 + 9 * e2 * e2 / 88 - 3 * e4 / 22 - 9 * e2 * e3 / 52 + 3 * e5 / 26
     value = 3.0 * total + scale * series / (mean * np.sqrt(mean))
     bad = np.logical_or(np.minimum(np.minimum(x, y), z) < 0, np.isnan(x + y + z))
-    infinite = np.logical_or(z == 0, np.logical_and(x == 0, y == 0))
-    return where(bad, _NAN, where(infinite, _INF, value))
+    value = where(np.maximum(x, y) == 0, _INF, value)
+    value = where(np.maximum(np.maximum(x, y), z) == _INF, 0.0, value)
+    return where(bad, _NAN, where(z == 0, _INF, value))
 
 
 def _rc(x: Any, y: Any) -> Any:
@@ -97,7 +99,7 @@ def _rc(x: Any, y: Any) -> Any:
     shift = where(negative, -y, 0.0)
     value = elliptic.elliprf(x + shift, where(negative, shift, y), where(negative, shift, y))
     value = where(negative, np.sqrt(x / (x + shift)) * value, value)
-    return where(x < 0, _NAN, where(y == 0, _INF, value))
+    return where(np.logical_or(x < 0, y == 0), _NAN, value)
 
 
 def _rg(x: Any, y: Any, z: Any) -> Any:
@@ -107,7 +109,8 @@ def _rg(x: Any, y: Any, z: Any) -> Any:
     safe = where(middle == 0, 1.0, middle)
     value = safe * elliptic.elliprf(low, safe, high) + np.sqrt(low * high / safe)
     value = 0.5 * (value - (safe - low) * (safe - high) / 3.0 * elliptic.elliprd(low, high, safe))
-    return where(low < 0, _NAN, where(middle == 0, 0.5 * np.sqrt(high), value))
+    value = where(middle == 0, 0.5 * np.sqrt(high), where(high == _INF, _INF, value))
+    return where(low < 0, _NAN, value)
 
 
 def _incomplete(phi: Any, m: Any) -> tuple[Any, ...]:

@@ -157,12 +157,16 @@ def _zeta(s: Any, q: Any) -> Any:
     for j, b in enumerate(_BERNOULLI):
         total = total + end * factor * (b / math.factorial(2 * j + 2))
         factor = factor * ((s1 + (2 * j + 1)) / a) * ((s1 + (2 * j + 2)) / a)
+    total = where(q == _INF, 0.0, total)
     total = where(np.isfinite(s), total, where(q1 > 1.0, 0.0, where(q1 == 1.0, 1.0, _INF)))
     return where(good, total, where(s == 1.0, _INF, where(np.logical_and(s > 1.0, _is_pole(q)), _INF, _NAN)))
 
 
 def _betaln(a: Any, b: Any) -> Any:
-    return gamma.gammaln(a) + gamma.gammaln(b) - gamma.gammaln(a + b)
+    least, most = np.minimum(a, b), np.maximum(a, b)
+    value = gamma.gammaln(a) + gamma.gammaln(b) - gamma.gammaln(a + b)
+    far = np.logical_and(np.logical_and(least > 0, least < _INF), most == _INF)
+    return where(least == 0, _INF, where(far, -_INF, value))
 
 
 def _beta(a: Any, b: Any) -> Any:

@@ -123,7 +123,7 @@ def by_recurrence(step: Expansion, start: Expansion = lambda x, *parameters: (1.
         if kind_of(n) not in "iu" or any(kind_of(x) == "c" for x in rest):
             return NotImplemented
         *parameters, x = (x if dtype_of(x) == DOUBLE else cast(x, dtype=DOUBLE) for x in rest)
-        one = 1.0 + 0.0 * (sum(parameters, x) + n)  # of the shape of the result
+        one = np.ones(np.broadcast_shapes(*map(np.shape, (n, *rest))))
         degree = n * one
 
         def advanced(k: Any, p: Any, q: Any) -> Any:
