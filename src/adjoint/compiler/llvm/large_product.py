@@ -37,7 +37,8 @@ def pieces(step: Product) -> int:
     most = min(work // _PIECE, _MOST_PIECES, length // _LEAST)
     if most < 2:
         return 1
-    return -(-length // -(-length // most))  # none of them empty
+    count = 1 << (most.bit_length() - 1)  # a power of two: the same number for each of 2, 4, … threads
+    return -(-length // -(-length // count))  # none of them empty
 
 
 def emit(routine: StepRoutine, step: Product) -> None:
