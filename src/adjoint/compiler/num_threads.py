@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..core.errors import ShapeError
@@ -14,9 +16,7 @@ def get_num_threads() -> int:
     >>> ad.get_num_threads() >= 1
     True
     """
-    from . import native  # heavy: loads LLVM
-
-    return native.pool().threads
+    return int(_pool().threads)
 
 
 def set_num_threads(count: int) -> None:
@@ -29,8 +29,12 @@ def set_num_threads(count: int) -> None:
     1
     >>> ad.set_num_threads(before)
     """
-    from . import native  # heavy: loads LLVM
-
     if not isinstance(count, (int, np.integer)) or count < 1:
         raise ShapeError(f"the number of threads must be a positive integer, not {count!r}")
-    native.pool().threads = int(count)
+    _pool().threads = int(count)
+
+
+def _pool() -> Any:
+    from . import native  # heavy: loads LLVM
+
+    return native.pool()
