@@ -9,7 +9,6 @@ import importlib.util
 
 import numpy
 import pytest
-from night import AT_NIGHT
 
 import adjoint as ad
 import adjoint.numpy
@@ -547,7 +546,6 @@ def test_package(name):
         error = numpy.abs(gradients[key] - expected).max() / numpy.abs(expected).max()
         assert error < 1e-6, (key, gradients[key], expected)
     for some in ([case for case in cases if case[0] not in EAGER], [case for case in cases if case[0] in EAGER]):
-        some = some if AT_NIGHT else some[:2]
         found, report = compiled_together(some) if some else ([], "")
         for (key, _, _), g in zip(some, found, strict=True):
             assert numpy.allclose(g, gradients[key], rtol=1e-10, atol=1e-14), key
