@@ -17,12 +17,11 @@ import sysconfig
 import types
 from typing import Any
 
+from ..core.code import describe
 from ..core.home import OWN, original_name, package_of
 from ..core.quick import Quick
 from .builtin import Complex, Float, replaces_builtin
 from .copies import World
-
-_ATTRIBUTES = ("__qualname__", "__module__", "__doc__", "__annotations__", "__kwdefaults__", "__type_params__")
 
 
 class Globals(dict[str, Any]):
@@ -138,9 +137,8 @@ class Adoption:
         new = types.FunctionType(f.__code__, names, f.__name__, f.__defaults__, cells or None)
         if owner is None:
             self._keep(f, new)  # before what it refers to, which may refer to it
-        for attribute in _ATTRIBUTES:
-            if hasattr(f, attribute):
-                setattr(new, attribute, getattr(f, attribute))
+        describe(new, f)
+        new.__kwdefaults__ = f.__kwdefaults__
         new.__defaults__ = tuple(map(self.value, f.__defaults__)) if f.__defaults__ else f.__defaults__
         vars(new).update({key: self.value(x) for key, x in vars(f).items()})
         return _writing(new, names) if _writes_globals(f.__code__) else new

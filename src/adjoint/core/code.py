@@ -1,7 +1,8 @@
-"""The names and strings in the code of a function, and of the functions inside it; lines that name a variable."""
+"""The names and strings in the code of a function, and of the functions inside it; copies of functions; lines that name a variable."""
 
 from __future__ import annotations
 
+import functools
 import types
 from collections.abc import Iterator
 from typing import Any
@@ -22,6 +23,17 @@ def strings_in(code: types.CodeType) -> Iterator[str]:
             yield constant
         elif isinstance(constant, types.CodeType):
             yield from strings_in(constant)
+
+
+def describe(copy: types.FunctionType, f: types.FunctionType) -> None:
+    """Give a copy of a function the names, the docstring and the annotations of the original.
+
+    Since Python 3.14 annotations are computed when they are asked for, and may name what does not exist yet: functools knows
+    which attribute a copy takes.
+    """
+    for attribute in functools.WRAPPER_ASSIGNMENTS:
+        if hasattr(f, attribute):
+            setattr(copy, attribute, getattr(f, attribute))
 
 
 class NamedLine(str):

@@ -26,6 +26,8 @@ from ..core.home import RUNTIME
 
 _LOADS = ("LOAD_NAME", "LOAD_GLOBAL", "LOAD_FAST", "LOAD_DEREF", "LOAD_CLASSDEREF")
 _ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD")
+#: What computes a part of the function that is called, as in `default_rng(0).normal`; a subscript is a BINARY_OP since Python 3.14.
+_COMPUTES = ("BINARY_SUBSCR", "BINARY_SLICE", "BINARY_OP", "CALL", "CALL_KW", "CALL_FUNCTION_EX")
 _UNKNOWN: Any = object()
 
 
@@ -199,8 +201,8 @@ def _callee(before: Iterable[dis.Instruction], start: tuple[Any, Any]) -> tuple[
             words.append(earlier.argval)
         elif earlier.opname == "CALL" and rewritten:
             rewritten -= 1
-        elif earlier.opname in ("BINARY_SUBSCR", "CALL", "CALL_KW", "CALL_FUNCTION_EX"):
-            words = [""]  # part of the callee is computed, as in default_rng(0).normal
+        elif earlier.opname in _COMPUTES:
+            words = [""]
     return tuple(words)
 
 

@@ -18,6 +18,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from ..core.bind import Traced
+from ..core.code import describe
 from ..core.errors import UnsupportedError, user_line
 from ..core.home import RUNTIME, is_own
 from ..core.quick import unquick
@@ -343,8 +344,8 @@ def _function(f: types.FunctionType, scope: Scope) -> Any:
     cells[RUNTIME] = types.CellType(Runtime(found.sites, scope, only_calls))
     closure = tuple([cells[name] for name in found.code.co_freevars])
     made = types.FunctionType(found.code, f.__globals__, f.__name__, f.__defaults__, closure)
-    made.__kwdefaults__, made.__qualname__, made.__module__ = f.__kwdefaults__, f.__qualname__, f.__module__
-    made.__doc__, made.__annotations__ = f.__doc__, f.__annotations__
+    made.__kwdefaults__ = f.__kwdefaults__
+    describe(made, f)
     made.__dict__.update(f.__dict__)
     return made
 

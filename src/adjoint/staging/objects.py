@@ -14,13 +14,15 @@ from ..core.errors import UnsupportedError
 from ..core.places import Attributes, Bound, Check, Load
 from .classify import EMPTY
 from .uncopied import At
-from .watch import HOOKED, HOOKS, reading, same_items
+from .watch import ANNOTATING, HOOKED, HOOKS, reading, same_items
 
 if TYPE_CHECKING:
     from .reads import Reads
 
-_PASSED = frozenset(
-    {"__init__", "__new__", "__repr__", "__str__", "__post_init__", "__reduce__", "__reduce_ex__", "__getstate__"}
+_PASSED = (
+    frozenset({"__init__", "__new__", "__repr__", "__str__", "__post_init__", "__reduce__", "__reduce_ex__", "__getstate__"})
+    | HOOKED
+    | ANNOTATING
 )
 
 
@@ -41,7 +43,7 @@ class Objects:
         self.watched[id(value)] = place, at.name
         for cls in type(value).__mro__:
             for name, method in vars(cls).items():
-                if name.startswith("__") and name not in _PASSED | HOOKED and isinstance(method, types.FunctionType):
+                if name.startswith("__") and name not in _PASSED and isinstance(method, types.FunctionType):
                     self.reads.uncopied.add_operator(type(value), name)
         return True
 

@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 
 from ..core.bind import FRESH, Traced
-from ..core.code import names_in, strings_in
+from ..core.code import describe, names_in, strings_in
 from ..core.errors import LABELLED, UnsupportedError
 from ..core.home import OWN, package_of
 from ..core.places import Check, Contents, DecimalContext, Equal, Labelled, Load, Place, items_of
@@ -405,9 +405,7 @@ class Reads:
             return f
         cells = tuple(types.CellType() for _ in f.__closure__ or ())
         new = types.FunctionType(f.__code__, self._names_of(f.__globals__) if is_own else f.__globals__, f.__name__, None, cells)
-        for attribute in ("__qualname__", "__module__", "__doc__", "__annotations__", "__type_params__"):
-            if hasattr(f, attribute):
-                setattr(new, attribute, getattr(f, attribute))
+        describe(new, f)
         self._functions[id(f)] = self._functions[id(new)] = new  # registered before its cells, which may hold it
         self.alive.append(f)
         if is_own:

@@ -94,6 +94,10 @@ def _compares_bools(code: types.CodeType) -> int | None:
     return None
 
 
+#: Loads of what is no traced value. Python 3.14 compiles `all(… for …)` with a comparison of `all` and the builtin function.
+_KNOWN = ("LOAD_CONST", "LOAD_GLOBAL", "LOAD_COMMON_CONSTANT")
+
+
 @functools.lru_cache(1 << 10)
 def _compares(code: types.CodeType) -> bool:
     """Whether code compares anything by identity, except with a constant or a global: `x is None` asks nothing of the kind."""
@@ -102,7 +106,7 @@ def _compares(code: types.CodeType) -> bool:
     if _IS_OP not in code.co_code[::2]:  # found at once; reading the instructions of a long function takes a second
         return False
     names = [i.opname for i in dis.get_instructions(code) if i.opname != "CACHE"]
-    return any(name == "IS_OP" and names[k - 1] not in ("LOAD_CONST", "LOAD_GLOBAL") for k, name in enumerate(names))
+    return any(name == "IS_OP" and names[k - 1] not in _KNOWN for k, name in enumerate(names))
 
 
 @functools.lru_cache(1 << 10)

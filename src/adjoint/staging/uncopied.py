@@ -17,7 +17,7 @@ from ..core.code import names_in
 from ..core.places import Bound, Check, Contents, Load, items_of
 from .classify import EMPTY, EQUAL, FIXED, PLAIN, advice, cell_contents, is_installed, load_of, source_of
 from .reach import is_library, is_mutable, is_of_library, is_users
-from .watch import HOOKED, HOOKS, same_items
+from .watch import ANNOTATING, HOOKED, HOOKS, same_items
 
 if TYPE_CHECKING:
     from .reads import Reads
@@ -67,9 +67,9 @@ class Uncopied:
         self.classes.append(cls)
         for owner in cls.__mro__:
             if not is_of_library(owner):
-                for member in list(vars(owner).values()):
+                for name, member in list(vars(owner).items()):
                     function = getattr(member, "__func__", getattr(member, "fget", member))
-                    if isinstance(function, types.FunctionType):
+                    if isinstance(function, types.FunctionType) and name not in ANNOTATING:
                         self.add(function)
         before = _attributes(cls)
         self.before.update({owner: dict(vars(owner)) for owner in _owners(cls) if owner not in self.before})
@@ -98,7 +98,7 @@ class Uncopied:
                     value.clear()
                     value.update(before)
         for cls, before in self.before.items():
-            for name in (vars(cls).keys() | before.keys()) - HOOKED:
+            for name in (vars(cls).keys() | before.keys()) - HOOKED - ANNOTATING:
                 if name not in before:
                     delattr(cls, name)
                 elif vars(cls).get(name, EMPTY) is not before[name]:
@@ -208,7 +208,8 @@ def _same_contents(value: Any, before: Any) -> bool:
 
 def _attributes(cls: type) -> dict[str, Any]:
     """The attributes that the user's classes among the bases of a class define, by name."""
-    return {name: x for owner in reversed(_owners(cls)) for name, x in vars(owner).items() if name not in HOOKED}
+    passed = HOOKED | ANNOTATING
+    return {name: x for owner in reversed(_owners(cls)) for name, x in vars(owner).items() if name not in passed}
 
 
 def _owners(cls: type) -> list[type]:

@@ -119,6 +119,8 @@ class WatchedModule(types.ModuleType):
 # -- attributes of objects ---------------------------------------------------------------------------------------------
 
 HOOKED = frozenset({"__getattribute__", "__setattr__", "__delattr__"})
+#: By which Python 3.14 computes the annotations of a class when they are asked for.
+ANNOTATING = frozenset({"__annotate__", "__annotate_func__", "__annotations_cache__"})
 reading: ContextVar[Reads | None] = ContextVar("adjointreading", default=None)
 
 
