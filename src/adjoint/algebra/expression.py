@@ -27,6 +27,7 @@ from ..api.building import graph_of
 from ..api.grad import grad
 from ..api.graph import Program, graph
 from ..core.bind import Traced, unwrap_fresh
+from ..core.code import signature_of
 from ..core.errors import ArgumentError, ShapeError, boundary
 from ..ir.graph import Graph
 from . import parse as parsing
@@ -79,7 +80,7 @@ def _from_node(node: Traced, names: str | Iterable[Any] | None) -> Expression:
 
 def _parameters(f: Callable[..., Any]) -> list[str]:
     try:
-        parameters = inspect.signature(f).parameters.values()
+        parameters = signature_of(f).parameters.values()
     except (TypeError, ValueError):
         raise ArgumentError('symbolic cannot see the parameters of f; name them: symbolic(f, "x y")') from None
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import operator
 import re
 import warnings
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..core.bind import Trace, Traced, rounded, snapshot, unwrap_fresh
+from ..core.code import signature_of
 from ..core.errors import ArgumentError, DtypeError, ShapeError, user_level
 from ..core.tree import LEAF, Structure, flatten, leaf_names
 from ..core.types import Type, Value, dtype_of, is_inexact, is_masked, shape_of
@@ -42,7 +42,7 @@ def warn_if_rounded(trace: Trace, f: Callable[..., Any]) -> None:
 def input_names(f: Callable[..., Any], paths: Sequence[str]) -> list[str]:
     """Names of the leaves of (args, kwargs) from the function's own parameters and the paths of leaves in containers."""
     try:
-        signature = list(inspect.signature(f).parameters.values())
+        signature = list(signature_of(f).parameters.values())
     except (TypeError, ValueError):
         signature = []
     parameters = [p.name for p in signature if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]

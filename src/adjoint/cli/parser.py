@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from .. import export as exporters
+from ..core.code import signature_of
 from ..core.version import VERSION
 from ..export.program import DERIVATIVES
 from . import completion
@@ -121,7 +122,7 @@ def exporter_options(targets: Iterable[str]) -> dict[str, dict[str, Any]]:
     for target in targets:
         function = getattr(exporters, target)
         hints = typing.get_type_hints(function)
-        for p in inspect.signature(function).parameters.values():
+        for p in signature_of(function).parameters.values():
             if p.kind is p.KEYWORD_ONLY and p.name not in exporters.SHARED_OPTIONS:
                 found[p.name] = {"dest": f"option_{p.name}", "default": None, "help": _help(function, p.name, target)}
                 found[p.name] |= _values(hints[p.name])

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..algebra.formula import CONSTANTS, Formula, FormulaError, near
+from ..core.code import signature_of
 from ..core.errors import AdjointError
 from ..core.tree import flatten
 from ..core.types import dtype_of, is_inexact
@@ -133,7 +134,7 @@ def _from_file(path: str, name: str, given: dict[str, str], args: Sequence[str],
     f = load(path, name)
     title = f"{os.path.basename(path)}:{name}"
     try:
-        parameters = list(inspect.signature(f).parameters.values())
+        parameters = list(signature_of(f).parameters.values())
     except (TypeError, ValueError):
         raise UsageError(f"the parameters of {title} are not known; wrap it in a def with named parameters") from None
     words = _words(parameters, given, args, title)
@@ -181,7 +182,7 @@ def _with_keyword(f: Callable[..., Any], name: str, value: Any) -> Callable[...,
         return f(*args, **{name: value})
 
     called.__name__ = getattr(f, "__name__", "f")
-    called.__signature__ = inspect.signature(f)  # type: ignore[attr-defined]
+    called.__signature__ = signature_of(f)  # type: ignore[attr-defined]
     return called
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -12,6 +11,7 @@ from numpy.lib.array_utils import byte_bounds
 
 from ..api.arguments import input_names, name_of
 from ..core.bind import Traced, unwrap_fresh
+from ..core.code import signature_of
 from ..core.errors import ArgumentError, DeviceError
 from ..core.locks import cached
 from ..core.tree import Structure, flatten, leaf_names
@@ -57,7 +57,7 @@ class Arguments:
     def sees_order(self) -> bool:
         """Whether the function can tell in which order its keywords are given: it has `**kwargs`."""
         try:
-            return any(p.kind is p.VAR_KEYWORD for p in inspect.signature(self.f).parameters.values())
+            return any(p.kind is p.VAR_KEYWORD for p in signature_of(self.f).parameters.values())
         except (TypeError, ValueError):  # a function without a signature
             return True
 
@@ -190,7 +190,7 @@ def _strides(given: Sequence[Any]) -> tuple[Any, ...]:
 def both_ways(f: Function, numbers: tuple[int, ...], names: tuple[str, ...]) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """Static arguments by place and by name: each may be given either way."""
     try:
-        parameters = list(inspect.signature(f).parameters.values())
+        parameters = list(signature_of(f).parameters.values())
     except (TypeError, ValueError):  # a function without a signature
         parameters = []
     placed = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]

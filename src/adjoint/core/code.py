@@ -1,11 +1,19 @@
-"""The names and strings in the code of a function, and of the functions inside it; copies of functions; lines that name a variable."""
+"""The names and strings in the code of a function and of those inside it; copies of functions; lines that name a variable."""
 
 from __future__ import annotations
 
 import functools
+import inspect
+import sys
 import types
 from collections.abc import Iterator
 from typing import Any
+
+_FORWARD: Any = {}
+if sys.version_info >= (3, 14):
+    from annotationlib import Format
+
+    _FORWARD = {"annotation_format": Format.FORWARDREF}
 
 
 def names_in(code: types.CodeType) -> Iterator[str]:
@@ -23,6 +31,11 @@ def strings_in(code: types.CodeType) -> Iterator[str]:
             yield constant
         elif isinstance(constant, types.CodeType):
             yield from strings_in(constant)
+
+
+def signature_of(f: Any) -> inspect.Signature:
+    """The signature of a function. Annotations that cannot be computed yet, since Python 3.14, are left as they are."""
+    return inspect.signature(f, **_FORWARD)
 
 
 def describe(copy: types.FunctionType, f: types.FunctionType) -> None:

@@ -6,6 +6,8 @@ NumPy keeps one object for the error state. Nearly always it is the one checked 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy._core.umath import _extobj_contextvar  # type: ignore[attr-defined]
@@ -26,9 +28,15 @@ def raises() -> bool:
     return True
 
 
+def filters() -> Sequence[Any]:
+    """The filters of warnings that apply here; since Python 3.14 a context may have its own."""
+    of_context = getattr(warnings, "_get_filters", None)
+    return warnings.filters if of_context is None else of_context()  # type: ignore[no-any-return]
+
+
 def warnings_are_errors() -> bool:
     """Whether the warning of such an operation raises."""
-    for action, _, category, *_ in warnings.filters:
+    for action, _, category, *_ in filters():
         if issubclass(RuntimeWarning, category):
             return action == "error"
     return False

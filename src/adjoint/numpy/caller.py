@@ -26,7 +26,7 @@ from ..core.home import RUNTIME
 
 _LOADS = ("LOAD_NAME", "LOAD_GLOBAL", "LOAD_FAST", "LOAD_DEREF", "LOAD_CLASSDEREF")
 _ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD")
-#: What computes a part of the function that is called, as in `default_rng(0).normal`; a subscript is a BINARY_OP since Python 3.14.
+#: What computes a part of the function that is called, as in `default_rng(0).normal`. A subscript is a BINARY_OP in Python 3.14.
 _COMPUTES = ("BINARY_SUBSCR", "BINARY_SLICE", "BINARY_OP", "CALL", "CALL_KW", "CALL_FUNCTION_EX")
 _UNKNOWN: Any = object()
 

@@ -11,7 +11,6 @@ Numbers are computed on demand (see `lazy.py`). Common subexpressions are shared
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -104,7 +103,7 @@ class Guarded(Stage):
         self.guards: dict[tuple[int, Asked], Guard] = {}
         self.checked: set[tuple[int, Asked]] = set()  # guards covered by a condition
         self.conditions: list[int] = []  # booleans that the program depends on
-        self.filters = warnings.filters
+        self.filters = strict.filters()
         self.arithmetic = ""  # the last line on which an operator between Python numbers has a condition
         self.asks_for_order = False  # what is a view and what is a copy has been asked of NumPy
         self.failed = False  # an op could not be computed: what the function did about it is right for this call only
@@ -284,7 +283,7 @@ class Guarded(Stage):
         """Refuse functions that ask for floating-point errors: a program gives inf and nan."""
         if strict.raises():
             what = "np.errstate or np.seterr"
-        elif warnings.filters is not self.filters and strict.warnings_are_errors():
+        elif strict.filters() is not self.filters and strict.warnings_are_errors():
             what = "a filter of warnings"
         else:
             return
@@ -295,7 +294,7 @@ class Guarded(Stage):
 
     def process(self, op: Op, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Write an equation; one of the same op and operands is shared (common subexpressions)."""
-        if strict.state() is not strict.QUIET[0] or warnings.filters is not self.filters:
+        if strict.state() is not strict.QUIET[0] or strict.filters() is not self.filters:
             self.refuse_errors()
         if self.pending and any(
             isinstance(a, Traced) and a.aux[0] in self.pending for a in args if getattr(a, "by", None) is self

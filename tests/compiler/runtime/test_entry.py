@@ -801,7 +801,6 @@ def test_interpreters_that_are_refused():
         "implementation": "cpython",
         "byte_order": "little",
         "pointer_size": 8,
-        "free_threaded": False,
         "counts_references": False,
         "numpy_abi": 0x02000000,
     }
@@ -810,7 +809,6 @@ def test_interpreters_that_are_refused():
         ({"implementation": "pypy"}, "not in pypy"),
         ({"byte_order": "big"}, "big-endian"),
         ({"pointer_size": 4}, "32 bits"),
-        ({"free_threaded": True}, "free-threaded"),
         ({"counts_references": True}, "release build"),
         ({"numpy_abi": 0x01000009}, "NumPy 2"),
     ]:

@@ -12,6 +12,7 @@ import numpy as np
 import adjoint as ad
 
 from ...api.arguments import name_of
+from ...core.code import signature_of
 from ...core.tree import flatten, map_leaves
 from ...core.types import dtype_of, shape_of
 from .core import like
@@ -97,7 +98,7 @@ def holomorphic_grad(fun: Function, x: Any) -> Any:
 
 def grad_named(fun: Function, argname: str) -> Function:
     """The gradient with respect to an argument given by name; it may be passed by position or by name."""
-    names = list(inspect.signature(fun).parameters)
+    names = list(signature_of(fun).parameters)
     if argname not in names:
         raise ValueError(f"{name_of(fun)} has no argument {argname!r}; it has {', '.join(names)}")
 
@@ -112,7 +113,7 @@ def grad_named(fun: Function, argname: str) -> Function:
 
 def multigrad_dict(fun: Function) -> Function:
     """The gradients with respect to all arguments, as a dict by name. Defaults count as arguments."""
-    signature = inspect.signature(fun)
+    signature = signature_of(fun)
 
     def gradients(*args: Any, **kwargs: Any) -> dict[str, Any]:
         bound = signature.bind(*args, **kwargs)

@@ -20,16 +20,12 @@ import numpy as np
 from ...core.errors import UnsupportedError
 
 
-def refusal(
-    implementation: str, byte_order: str, pointer_size: int, free_threaded: bool, counts_references: bool, numpy_abi: int
-) -> str | None:
+def refusal(implementation: str, byte_order: str, pointer_size: int, counts_references: bool, numpy_abi: int) -> str | None:
     """Why compiled functions cannot be called from this interpreter, or None. Object layouts are read by native code."""
     if implementation != "cpython":
         return f"it runs in CPython, not in {implementation}"
     if byte_order != "little" or pointer_size != 8:
         return f"it needs a 64-bit little-endian machine; this one has {8 * pointer_size} bits and is {byte_order}-endian"
-    if free_threaded:
-        return "it needs the ordinary build of CPython: in the free-threaded build, objects have another layout"
     if counts_references:
         return "it needs a release build of CPython: in debug builds, objects may have another layout"
     if numpy_abi >> 24 != 2:
@@ -92,6 +88,16 @@ if hasattr(ctypes.pythonapi, QUIET_ATTRIBUTE):
     FUNCTIONS[QUIET_ATTRIBUTE] = ("ptr", "ptr, ptr, ptr, i32")
 
 
+FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
+if FREE_THREADED:  # another thread may change a container between the read of an item and its new reference
+    FUNCTIONS |= {
+        "PyCell_Get": ("ptr", "ptr"),
+        "PyDict_GetItemRef": ("i32", "ptr, ptr, ptr"),
+        "PyDict_Items": ("ptr", "ptr"),
+        "PyList_GetItemRef": ("ptr", "ptr, i64"),
+    }
+
+
 def declaration(name: str) -> str:
     """The line of LLVM IR that declares one of FUNCTIONS."""
     result, parameters = FUNCTIONS[name]
@@ -114,7 +120,6 @@ def _register() -> None:
         sys.implementation.name,
         sys.byteorder,
         struct.calcsize("P"),
-        bool(sysconfig.get_config_var("Py_GIL_DISABLED")),
         hasattr(sys, "gettotalrefcount"),
         version,
     )
@@ -131,15 +136,17 @@ def _register() -> None:
 _register()
 
 
-# Offsets in bytes. PyObject_HEAD is the same in all release builds with the GIL; so is the field after it: the value of a float,
-# a complex number or a NumPy scalar, the contents of a closure cell. PyMethodObject and PyFunctionObject are
-# those of CPython 3.11 to 3.13. PyArrayObject_fields and the head of PyArray_Descr are NumPy's binary interface.
-TYPE = 8
-VALUE = 16
-METHOD_FUNCTION, METHOD_SELF = 16, 24
-FUNCTION_CODE = 48
-ARRAY_DATA, ARRAY_NDIM, ARRAY_SHAPE, ARRAY_DTYPE, ARRAY_FLAGS = 16, 24, 32, 56, 64
-DTYPE_BYTE_ORDER, DTYPE_NUMBER = 26, 28
+# Offsets in bytes. HEAD is the size of PyObject_HEAD, which ends with the type of the object; the free-threaded build has a lock
+# and two counts of references in it. The value of a float, a complex number or a NumPy scalar, and the contents of a closure
+# cell, are the field after it. PyMethodObject and PyFunctionObject are those of CPython 3.11 to 3.14. PyArrayObject_fields
+# and the head of PyArray_Descr are NumPy's binary interface.
+HEAD = 32 if FREE_THREADED else 16
+TYPE = HEAD - 8
+VALUE = HEAD
+METHOD_FUNCTION, METHOD_SELF = HEAD, HEAD + 8
+FUNCTION_CODE = HEAD + 32
+ARRAY_DATA, ARRAY_NDIM, ARRAY_SHAPE, ARRAY_DTYPE, ARRAY_FLAGS = HEAD, HEAD + 8, HEAD + 16, HEAD + 40, HEAD + 48
+DTYPE_BYTE_ORDER, DTYPE_NUMBER = HEAD + 10, HEAD + 12
 C_CONTIGUOUS, ALIGNED = 0x1, 0x100
 EQUAL = 2  # Py_EQ
 

@@ -38,6 +38,39 @@ class Call(InterpreterRoutine):
     def release(self) -> None:
         self.do("call void @entry.release(ptr %self, ptr %frame)")
 
+    def item_of_list(self, container: str, i: str) -> str:
+        """A new reference to an item of a list."""
+        if py.FREE_THREADED:
+            item = self.call("PyList_GetItemRef", f"ptr {container}", f"i64 {i}")
+            self.need_not_null(item, "changed")
+            return item
+        item = self.call("PyList_GetItem", f"ptr {container}", f"i64 {i}")
+        self.need_not_null(item, "changed")
+        self.call("Py_IncRef", f"ptr {item}")
+        return item
+
+    def contents_of_cell(self, cell: str) -> str:
+        """A new reference to the contents of a closure cell."""
+        if py.FREE_THREADED:
+            contents = self.call("PyCell_Get", f"ptr {cell}")
+            self.need_not_null(contents, "miss")
+            return contents
+        contents = self.load("ptr", cell, py.VALUE)
+        self.need_not_null(contents, "miss")
+        self.call("Py_IncRef", f"ptr {contents}")
+        return contents
+
+    def entry_of_dict(self, holder: str, key: str, place: str) -> str:
+        """A new reference to an entry of a dict. `place` is for the one that the interpreter returns."""
+        if py.FREE_THREADED:
+            found = self.call("PyDict_GetItemRef", f"ptr {holder}", f"ptr {key}", f"ptr {place}")
+            self.need_equal("i32", found, 1, "absent")
+            return self.load("ptr", place)
+        entry = self.call("PyDict_GetItemWithError", f"ptr {holder}", f"ptr {key}")
+        self.need_not_null(entry, "absent")
+        self.call("Py_IncRef", f"ptr {entry}")
+        return entry
+
     def word_at(self, base: str, i: str) -> str:
         return self.let(f"getelementptr i64, ptr {base}, i64 {i}")
 
@@ -64,17 +97,35 @@ def _open_container(code: Call, record: str, place: str, next_key: str, next_val
     target, held = (code.address("%frame", field(code, record, at)) for at in (Opening.TARGET, Opening.HELD))
     keys = code.address("%self", field(code, record, Opening.KEYS))
 
-    def item(kind: Kind, j: str) -> str:
-        if kind is not Kind.DICT:
-            return code.call(f"{_CLASSES[kind]}_GetItem", f"ptr {container}", f"i64 {j}")
-        more = code.call("PyDict_Next", f"ptr {container}", f"ptr {place}", f"ptr {next_key}", f"ptr {next_value}")
-        code.need_equal("i32", more, 1, "miss")
-        key, found = code.load("ptr", code.word_at(keys, j)), code.load("ptr", next_key)
+    def need_key(j: str, found: str) -> None:
+        key = code.load("ptr", code.word_at(keys, j))
         with code.when(code.let(f"icmp ne ptr {key}, {found}")):  # another string, perhaps an equal one
             code.need_equal("ptr", code.load("ptr", key, py.TYPE), code.load("ptr", found, py.TYPE), "miss")
             same = code.call("PyObject_RichCompareBool", f"ptr {key}", f"ptr {found}", f"i32 {py.EQUAL}")
             code.need_equal("i32", same, 1, "changed")
-        return code.load("ptr", next_value)
+
+    def item(kind: Kind, j: str) -> str:
+        if kind is Kind.LIST:
+            return code.item_of_list(container, j)
+        if kind is Kind.TUPLE:
+            return code.call("PyTuple_GetItem", f"ptr {container}", f"i64 {j}")
+        more = code.call("PyDict_Next", f"ptr {container}", f"ptr {place}", f"ptr {next_key}", f"ptr {next_value}")
+        code.need_equal("i32", more, 1, "miss")
+        need_key(j, code.load("ptr", next_key))
+        value = code.load("ptr", next_value)
+        code.call("Py_IncRef", f"ptr {value}")
+        return value
+
+    def open_copy() -> None:
+        """The items of a dict, from a list of them: another thread cannot change that."""
+        items = code.call("PyDict_Items", f"ptr {container}")
+        code.need_not_null(items, "failed")
+        code.store(f"ptr {items}", held)
+        code.need_equal("i64", code.call("PyList_Size", f"ptr {items}"), size, "miss")
+        with code.loop(size) as j:
+            pair = code.call("PyList_GetItem", f"ptr {items}", f"i64 {j}")
+            need_key(j, code.call("PyTuple_GetItem", f"ptr {pair}", "i64 0"))
+            code.store(f"ptr {code.call('PyTuple_GetItem', f'ptr {pair}', 'i64 1')}", code.word_at(target, j))
 
     labels = {kind: code.mark(kind.name.lower()) for kind in _CLASSES}
     after = code.mark("after")
@@ -82,12 +133,16 @@ def _open_container(code: Call, record: str, place: str, next_key: str, next_val
     for kind, label in labels.items():
         code.label(label)
         code.need_equal("i64", code.call(f"{_CLASSES[kind]}_Size", f"ptr {container}"), size, "miss")
+        if kind is Kind.DICT and py.FREE_THREADED:
+            with code.when(code.let(f"icmp ne i64 {size}, 0")):
+                open_copy()
+            code.jump(after)
+            continue
         if kind is Kind.DICT:
             code.store("i64 0", place)
         with code.loop(size) as j:
             part = item(kind, j)
-            if kind is not Kind.TUPLE:  # another thread, or the __eq__ of a key, may remove the item: own a reference
-                code.call("Py_IncRef", f"ptr {part}")
+            if kind is not Kind.TUPLE:  # another thread, or the __eq__ of a key, may remove the item: the reference is owned
                 code.store(f"ptr {part}", code.word_at(held, j))
             code.store(f"ptr {part}", code.word_at(target, j))
         code.jump(after)
@@ -100,6 +155,7 @@ _CLASSES = {Kind.TUPLE: "PyTuple", Kind.LIST: "PyList", Kind.DICT: "PyDict"}
 def read_places(code: Call, count: str) -> None:
     """Write the values of the places into the frame, and check them."""
     places = code.place(Head.READS)
+    entry = code.let("alloca ptr, align 8")
     with code.loop(count) as i:
         record = code.record(places, i, Read)
         chained = field(code, record, Read.CHAINED)
@@ -113,55 +169,49 @@ def read_places(code: Call, count: str) -> None:
         code.jump(owned)
         code.label(owned)
         holder = code.phi("ptr", ((first, inside), (second, fixed)))
-        value = _load_value(code, record, holder)
+        value = _load_value(code, record, holder, entry)
         code.store(f"ptr {value}", code.address("%frame", field(code, record, Read.TARGET)))
         _check_value(code, record, holder, value)
 
 
-def _load_value(code: Call, record: str, holder: str) -> str:
+def _load_value(code: Call, record: str, holder: str, entry: str) -> str:
     """The value at a place, with an owned reference: another thread may rebind it."""
     held = code.address("%frame", field(code, record, Read.HELD))
     labels = {load: code.mark(load.name.lower()) for load in Load}
-    borrowed, new, loaded = code.mark("borrowed"), code.mark("new"), code.mark("loaded")
+    loaded = code.mark("loaded")
     code.switch(field(code, record, Read.LOAD), labels, labels[Load.FIXED])
     found: list[tuple[str, str]] = []
 
     def give(value: str) -> None:
         found.append((value, code.block))
-        code.jump(borrowed)
+        code.jump(loaded)
+
+    def give_borrowed(value: str) -> None:  # of what cannot be changed
+        code.call("Py_IncRef", f"ptr {value}")
+        give(value)
 
     code.label(labels[Load.FIXED])
-    give(holder)
+    give_borrowed(holder)
     code.label(labels[Load.CELL])
-    contents = code.load("ptr", holder, py.VALUE)
-    code.need_not_null(contents, "miss")
-    give(contents)
+    give(code.contents_of_cell(holder))
     code.label(labels[Load.CODE])
-    give(code.load("ptr", holder, py.FUNCTION_CODE))
+    give_borrowed(code.load("ptr", holder, py.FUNCTION_CODE))
     code.label(labels[Load.ENTRY])
-    entry = code.call("PyDict_GetItemWithError", f"ptr {holder}", f"ptr {field(code, record, Read.KEY, 'ptr')}")
-    code.need_not_null(entry, "absent")
-    give(entry)
-    for load, function in ((Load.ITEM, "PyList_GetItem"), (Load.PART, "PyTuple_GetItem")):
-        code.label(labels[load])
-        item = code.call(function, f"ptr {holder}", f"i64 {field(code, record, Read.KEY)}")
-        code.need_not_null(item, "changed")
-        give(item)
+    give(code.entry_of_dict(holder, field(code, record, Read.KEY, "ptr"), entry))
+    code.label(labels[Load.ITEM])
+    give(code.item_of_list(holder, field(code, record, Read.KEY)))
+    code.label(labels[Load.PART])
+    part = code.call("PyTuple_GetItem", f"ptr {holder}", f"i64 {field(code, record, Read.KEY)}")
+    code.need_not_null(part, "changed")
+    give_borrowed(part)
     code.label(labels[Load.ATTRIBUTE])
     attribute = code.call("PyObject_GetAttr", f"ptr {holder}", f"ptr {field(code, record, Read.KEY, 'ptr')}")
     code.need_not_null(attribute, "changed")
-    at = code.block
-    code.jump(new)
+    give(attribute)
 
-    code.label(borrowed)
-    value = code.phi("ptr", found)
-    code.call("Py_IncRef", f"ptr {value}")
-    code.jump(new)
-    code.label(new)
-    result = code.phi("ptr", ((value, borrowed), (attribute, at)))
-    code.store(f"ptr {result}", held)
-    code.jump(loaded)
     code.label(loaded)
+    result = code.phi("ptr", found)
+    code.store(f"ptr {result}", held)
     return result
 
 
