@@ -9,6 +9,7 @@ import threading
 import time
 
 import pytest
+from builds import with_gil
 from night import sampled
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals and forks")
@@ -379,6 +380,7 @@ def test_a_handler_that_does_not_raise_lets_the_loop_go_on():
 # -- programs that are dropped --------------------------------------------------------------------------------------------------
 
 
+@with_gil
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_programs_that_are_dropped_are_freed():
     code = """

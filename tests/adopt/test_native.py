@@ -9,6 +9,7 @@ import threading
 
 import numpy as np
 import pytest
+from builds import with_gil
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -54,6 +55,7 @@ ARGUMENTS = st.one_of(
 )
 
 
+@with_gil
 @given(st.lists(ARGUMENTS, max_size=10), st.integers(0, 10))
 def test_which_function_is_called(found, named):
     """Against a model: plain arguments, eight at most, outside of transforms."""
@@ -68,6 +70,7 @@ def test_which_function_is_called(found, named):
         assert a is b
 
 
+@with_gil
 def test_inside_transforms_and_beside_variables():
     which = lambda: CALL(1.0)[0]
     seen = []
@@ -82,6 +85,7 @@ def test_inside_transforms_and_beside_variables():
     assert which() == "theirs"
 
 
+@with_gil
 def test_in_other_threads():
     found, started, done = [], threading.Event(), threading.Event()
 
@@ -150,6 +154,7 @@ def test_classes_of_numbers(x):
     assert Type("Made", (), {"a": 1}).a == 1
 
 
+@with_gil
 def test_functions_look_like_those_of_numpy():
     assert inspect.signature(NUMPY.sum) == inspect.signature(np.sum)
     assert (NUMPY.sum.__name__, NUMPY.zeros.__name__, MATH.sin.__name__) == ("sum", "zeros", "sin")

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from builds import with_gil
 
 import adjoint as ad
 import adjoint.scipy.linalg
@@ -125,6 +126,7 @@ def test_what_is_told_of_an_early_array_helps():
     assert ad.grad(f)(2.0) == 1.0
 
 
+@with_gil
 def test_a_worker_thread():
     names = program("ours")
 

@@ -4,6 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from builds import with_gil
 from harness import check, draw
 
 import adjoint as ad
@@ -123,6 +124,7 @@ def _in_a_thread(run):
         return pool.submit(run).result()
 
 
+@with_gil
 def test_the_advice_for_a_write_in_another_thread_works_there():
     def written(b, x):
         b[0] = x[0] ** 2
