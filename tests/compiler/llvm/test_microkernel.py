@@ -25,7 +25,9 @@ def compiled(dtype, strides, height, panel):
     kernel.code.do("ret void")
     text = kernel.code.define("define void @f(ptr %a, ptr %b, ptr %c, i64 %down, i64 %row, i64 %length, i1 %first)")
     loaded = native.load(native.object_code("\n".join([*kernel.code.declared, text]))[1])
-    return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 3, ctypes.c_bool)(loaded.get_function_address("f")), loaded
+    return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 3, ctypes.c_bool)(
+        loaded.get_function_address("f")
+    ), loaded
 
 
 @pytest.mark.parametrize("dtype", [np.dtype(np.float32), np.dtype(np.float64)])
