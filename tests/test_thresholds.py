@@ -24,6 +24,7 @@ FACTS = {
     "compiler/llvm/cholesky.py": {"_STRIPE", "_PANEL"},  # sizes of tiles, which memory is laid out for
     "compiler/llvm/cumulative.py": {"_SIDE_BY_SIDE"},  # rows, which are written out
     "compiler/llvm/emit.py": {"MOST_PARTS", "_LONGEST_WAIT", "LOOP"},  # threads, seconds, a cost
+    "compiler/llvm/packed_product.py": {"_SQUARE"},  # elements of a vector
     "compiler/llvm/program.py": {"_FIRST_NAME"},
     "compiler/llvm/symmetry.py": {"_TILE"},
     "compiler/llvm/while_vjp.py": {"OUT_OF_MEMORY", "_LARGEST"},

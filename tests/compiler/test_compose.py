@@ -305,3 +305,25 @@ def test_a_backward_pass_where_errors_are_to_be_raised(inner):
         np.testing.assert_allclose(pull(1.0)[0], expected)
         with pytest.raises(FloatingPointError):
             ad.vjp(run, np.zeros(2))
+
+
+def test_forward_mode_of_a_compiled_function_is_one_program():
+    g = ad.jit(lambda x, scale: {"y": np.sin(x) * scale})
+    x, v = np.arange(3.0), np.ones(3)
+    for k in range(4):
+        y, t = ad.jvp(g, (x + k, 2.0), (v, 0.0))
+        np.testing.assert_allclose(y["y"], 2.0 * np.sin(x + k))
+        np.testing.assert_allclose(t["y"], 2.0 * np.cos(x + k))
+    (program,) = g._derivatives.programs.values()
+    assert sum(map(len, program.specializations.values())) == 1
+    assert not g.specializations
+    y, t = ad.jvp(ad.grad(lambda x: g(x, 2.0)["y"].sum()), (x,), (v,))
+    np.testing.assert_allclose(t, -2.0 * np.sin(x))
+
+
+def test_forward_mode_with_static_arguments():
+    g = ad.jit(lambda n, x: x**n, static_argnums=0)
+    y, t = ad.jvp(lambda x: g(3, x), (2.0,), (1.0,))
+    assert (y, t) == (8.0, 12.0)
+    with pytest.raises(TypeError):
+        ad.jvp(g, (3, 2.0), (0, 1.0))

@@ -31,6 +31,7 @@ from .arguments import (
 from .caught import Caught
 from .grad import Recording, private, split_aux, watch_arguments
 from .protection import run_protected
+from .transformed import Transformed
 
 Function = Callable[..., Any]
 
@@ -135,7 +136,6 @@ def _transposed(recording: Recording, floats: Sequence[int], transform: str) -> 
 
 
 @boundary
-@follows_gpu
 def jvp(f: Function, primals: Any, tangents: Any, *, has_aux: bool = False) -> Any:
     """The result of f and its derivative in the direction of the tangents: J·v, by forward mode.
 
@@ -150,7 +150,12 @@ def jvp(f: Function, primals: Any, tangents: Any, *, has_aux: bool = False) -> A
             )
     if len(primals) != len(tangents):
         raise ShapeError(f"jvp got {len(primals)} primals and {len(tangents)} tangents")
-    return run_jvp(f, primals, tangents, has_aux, "jvp")
+    return Transformed("jvp", _run, f, has_aux=has_aux).of_other_arguments(primals, tangents)
+
+
+def _run(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any], *, transform: str, has_aux: bool) -> Any:
+    primals, tangents = args
+    return run_jvp(f, primals, tangents, has_aux, transform)
 
 
 def run_jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool, transform: str) -> Any:

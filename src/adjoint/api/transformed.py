@@ -41,7 +41,20 @@ class Transformed:
         return self._call(*args, **kwargs)
 
     @follows_gpu
+    def of_other_arguments(self, *args: Any) -> Any:
+        """A call with arguments that are not those of f, as its primals and tangents: static ones have other places there."""
+        f = self.f
+        while type(f) is Transformed:
+            f = f.f
+        if getattr(f, "static_argnums", ()) or getattr(f, "static_argnames", ()):
+            return self.run(self.f, args, {}, transform=self.transform, **self.options)
+        return self._compiled(*args)
+
+    @follows_gpu
     def _call(self, *args: Any, **kwargs: Any) -> Any:
+        return self._compiled(*args, **kwargs)
+
+    def _compiled(self, *args: Any, **kwargs: Any) -> Any:
         f = self.f
         while type(f) is Transformed:
             f = f.f

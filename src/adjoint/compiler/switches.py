@@ -48,6 +48,7 @@ class Switch(Enum):
     FUNCTIONS_APART = "functions_apart", "kernels over a few points, outside of loops, call elementary functions out of line"
     INLINE_PRODUCTS = "inline_products", "small matrix products are loops, not calls of BLAS"
     NARROW_PRODUCTS = "narrow_products", "products with few columns are unrolled in registers"
+    PACKED_PRODUCTS = "packed_products", "products are written with longer vectors than those of BLAS"
     EINSUM_PRODUCTS = "einsum_products", "contractions of two factors are matrix products"
     TRIANGULAR_PRODUCTS = "triangular_products", "products with a Cholesky factor skip its zeros"
     TRIANGULAR_BLOCKS = "triangular_blocks", "large triangular systems are solved by blocks"

@@ -72,12 +72,12 @@ def others_product(x: Value, axis: int) -> Value:
 
 def _others_of_numbers(x: Any, axis: int) -> Any:
     """The same for plain numbers, in four operations."""
-    rows = np.moveaxis(x, axis, 0)
+    rows = x.swapaxes(0, axis)  # np.moveaxis takes as long as all the rest
     before, after = np.ones_like(rows), np.ones_like(rows)
     np.multiply.accumulate(rows[:-1], axis=0, out=before[1:])
     np.multiply.accumulate(rows[:0:-1], axis=0, out=after[-2::-1])
     before *= after
-    return np.moveaxis(before, 0, axis)
+    return before.swapaxes(0, axis)
 
 
 def _product_before(x: Value, axis: int) -> Value:

@@ -14,6 +14,12 @@ from adjoint.compiler.switches import Switch, without
 RNG = np.random.default_rng(0)
 
 
+@pytest.fixture(autouse=True)
+def by_blas():
+    with without(Switch.PACKED_PRODUCTS):
+        yield
+
+
 def products(f, *args):
     return [step for step in ad.jit(f).lower(*args).lowered.steps if isinstance(step, Product)]
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import adjoint as ad
-from adjoint.compiler.llvm.tile import _panels, registers
+from adjoint.compiler.llvm.tile import _panels
 
 RNG = np.random.default_rng(0)
 
@@ -15,12 +15,6 @@ def test_panels_cover_the_columns(columns, lanes, wide):
     panels = _panels(columns, lanes, wide)
     assert sum(map(sum, panels)) == columns
     assert all(len(panel) <= wide and max(panel) <= lanes for panel in panels)
-
-
-def test_registers_are_those_of_a_processor():
-    size, vectors, wide = registers()
-    assert size in (16, 32, 64)
-    assert 1 <= wide <= vectors <= 32
 
 
 @pytest.mark.parametrize("rows", [1, 8, 17])

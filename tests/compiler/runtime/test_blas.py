@@ -139,11 +139,39 @@ def test_a_blas_whose_threads_cannot_be_set(monkeypatch):
     native.one_thread_of_blas.cache_clear()
 
 
+# -- its vectors --
+
+
+@pytest.mark.parametrize(
+    ("core", "size"), [(b"Haswell", 32), (b"SkylakeX", 64), (b"Nehalem", 16), (b"VORTEX", None), (None, None)]
+)
+def test_the_vectors_of_a_core(core, size, monkeypatch):
+    monkeypatch.setattr(blas.ctypes, "CFUNCTYPE", lambda result: lambda named: lambda: core)
+    monkeypatch.setattr(blas.ctypes, "CDLL", lambda path: types.SimpleNamespace(**{blas._CORES[1]: 0}))
+    assert blas.vector_bytes() == size
+
+
+def test_another_library_has_unknown_vectors(monkeypatch):
+    monkeypatch.setattr(blas.ctypes, "CDLL", lambda path: object())
+    assert blas.vector_bytes() is None
+
+
+def test_the_vectors_of_this_blas_are_known():
+    """If it is OpenBLAS on x86."""
+    assert blas.vector_bytes() in (16, 32, 64, None)
+
+
 # -- short calls have one thread --
 
 
 @pytest.fixture
-def noted(pool):
+def by_blas():
+    with without(Switch.PACKED_PRODUCTS):
+        yield
+
+
+@pytest.fixture
+def noted(pool, by_blas):
     """What programs set the number of threads of SciPy's BLAS to; it is two."""
     ad.jit(lambda x: x @ x)(np.ones((200, 200)))  # the first call of BLAS finds the library
     real, written, now = pool._limited, [], [2]
@@ -217,7 +245,7 @@ def test_a_routine_that_fails_restores_the_threads(noted):
     assert noted[-1] == 2
 
 
-def test_calls_of_several_threads_overlap(libraries):
+def test_calls_of_several_threads_overlap(libraries, by_blas):
     """The number is what it was, whoever comes last."""
     library = libraries[1]
     library.set_threads(2)

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from .instruction import literal
-from .tile import registers
+from .microkernel import registers
 from .vector import WRITTEN_AS_VECTORS, Vector
 
 if TYPE_CHECKING:

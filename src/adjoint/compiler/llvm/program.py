@@ -39,7 +39,20 @@ from ..runtime import signals
 from ..runtime.entry import GUARD_MISSED
 from ..runtime.signals import FAILED
 from ..switches import Switch
-from . import control, cumulative, fourier, lapack, large_product, order, parallel, point_tiles, row_tiles, tile, vecmath
+from . import (
+    control,
+    cumulative,
+    fourier,
+    lapack,
+    large_product,
+    order,
+    packed_product,
+    parallel,
+    point_tiles,
+    row_tiles,
+    tile,
+    vecmath,
+)
 from .instruction import MEMORY, Code, Function, is_number
 from .nest import Nest
 
@@ -219,8 +232,7 @@ class StepRoutine:
         elif isinstance(step, PointTiles):
             point_tiles.emit(self, step)
         elif isinstance(step, Product):
-            emit = tile.product if step.is_narrow else lapack.product if large_product.pieces(step) == 1 else large_product.emit
-            emit(self, step)
+            self.product(step)
         elif isinstance(step, Lapack):
             lapack.emit(self, step)
         elif isinstance(step, Fourier):
@@ -317,6 +329,16 @@ class StepRoutine:
         self.place(self.arena)
 
     # -- steps --
+
+    def product(self, step: Product) -> None:
+        if step.is_narrow:
+            tile.product(self, step)
+        elif packed_product.fits(step):
+            packed_product.emit(self, step)
+        elif large_product.pieces(step) > 1:
+            large_product.emit(self, step)
+        else:
+            lapack.product(self, step)
 
     def kernel(self, kernel: Kernel) -> None:
         """A separate function, inlined if it is small; called for each piece."""

@@ -18,6 +18,7 @@ class Vector(NamedTuple):
     kind: str
     lanes: int
     size: int  # bytes of a number
+    stored: int = 0  # if not 0, only so many of the lanes are in memory
 
     @property
     def type(self) -> str:
@@ -31,10 +32,25 @@ class Vector(NamedTuple):
         return self.code.let(f"alloca {self.type}")
 
     def load(self, pointer: str) -> str:
+        if self.stored:
+            kinds = f"ptr, i32, <{self.lanes} x i1>, {self.type}"
+            self.code.declared.add(f"declare {self.type} @llvm.masked.load.{self.suffix}.p0({kinds})")
+            args = f"ptr {pointer}, i32 {self.size}, {self._mask()}, {self.type} zeroinitializer"
+            return self.code.let(f"call {self.type} @llvm.masked.load.{self.suffix}.p0({args})")
         return self.code.let(f"load {self.type}, ptr {pointer}, align {self.size}")
 
     def store(self, value: str, pointer: str) -> None:
+        if self.stored:
+            kinds = f"{self.type}, ptr, i32, <{self.lanes} x i1>"
+            self.code.declared.add(f"declare void @llvm.masked.store.{self.suffix}.p0({kinds})")
+            args = f"{self.type} {value}, ptr {pointer}, i32 {self.size}, {self._mask()}"
+            self.code.do(f"call void @llvm.masked.store.{self.suffix}.p0({args})")
+            return
         self.code.do(f"store {self.type} {value}, ptr {pointer}, align {self.size}")
+
+    def _mask(self) -> str:
+        bits = ", ".join(f"i1 {'true' if lane < self.stored else 'false'}" for lane in range(self.lanes))
+        return f"<{self.lanes} x i1> <{bits}>"
 
     def repeated(self, number: str) -> str:
         if self.lanes == 1:

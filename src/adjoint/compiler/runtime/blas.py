@@ -27,6 +27,14 @@ _NAMES = (
     ("MKL_Get_Max_Threads", "MKL_Set_Num_Threads"),
 )
 
+#: The names of the processor that OpenBLAS was written for and has chosen; bytes of the vectors of its products there.
+_CORES = ("scipy_openblas_get_corename64_", "scipy_openblas_get_corename", "openblas_get_corename64_", "openblas_get_corename")
+_VECTORS = {
+    **dict.fromkeys(("SkylakeX", "Cooperlake", "SapphireRapids"), 64),
+    **dict.fromkeys(("Haswell", "Zen", "Excavator", "Steamroller", "Piledriver", "Bulldozer", "Sandybridge"), 32),
+    **dict.fromkeys(("Nehalem", "Penryn", "Dunnington", "Core2", "Prescott", "Barcelona", "Bobcat", "Atom", "Nano"), 16),
+}
+
 #: The functions of BLAS and LAPACK that programs call, for both dtypes.
 BLAS = ("gemm", "gemv", "trsm", "trsv")
 LAPACK = ("potrf", "getrf", "getri", "syevd", "geqrf", "orgqr", "gesdd")
@@ -100,6 +108,16 @@ def of_scipy() -> Library | None:
     from scipy.linalg import cython_blas  # loaded by the first program that calls BLAS
 
     return library(cython_blas)
+
+
+def vector_bytes() -> int | None:
+    """The length of the vectors of BLAS, if it is known. NumPy's is asked, which is loaded; SciPy's makes the same choice."""
+    loaded = ctypes.CDLL(np._core._multiarray_umath.__file__)  # type: ignore[attr-defined]
+    for name in _CORES:
+        if hasattr(loaded, name):
+            core = ctypes.CFUNCTYPE(ctypes.c_char_p)((name, loaded))
+            return _VECTORS.get((core() or b"").decode())
+    return None
 
 
 class Threaded(Protocol):
