@@ -15,7 +15,7 @@ from ..core.bind import FRESH, Traced, class_of
 from ..core.errors import ArgumentError, AttributeMissingError, UnsupportedError
 from ..core.op import OPS, Elementwise
 from ..core.types import PYTHON_NUMBERS, Shape
-from ..eager.record import quicken, recorder
+from ..eager.record import eventually, quicken, recorder
 from ..ops import broadcast as shapes
 from ..staging.python import strengthened
 from . import labels
@@ -140,11 +140,14 @@ def _quick(ufunc: np.ufunc) -> Callable[..., Any] | None:
             values = tuple(map(strengthened, values))
         return function(*values)
 
-    quick = general
-    if isinstance(function, Elementwise) and function.arity <= 2:
+    def install(quick: Callable[..., Any]) -> None:
+        _QUICK[ufunc] = equal_as_key(quick) if ufunc is np.equal else quick
+
+    def generate() -> None:
         impl = None if isinstance(function.impl, np.ufunc) else _giving_scalars(function.impl)
-        quick = recorder(function, general, "ufunc", impl)
-    _QUICK[ufunc] = equal_as_key(quick) if ufunc is np.equal else quick
+        install(recorder(function, general, "ufunc", impl))
+
+    install(eventually(generate, general) if isinstance(function, Elementwise) and function.arity <= 2 else general)
     return _QUICK[ufunc]
 
 
