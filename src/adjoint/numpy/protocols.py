@@ -5,6 +5,7 @@ Everything here is installed on `core.bind.Traced`, which is independent of NumP
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
@@ -143,11 +144,14 @@ def _quick(ufunc: np.ufunc) -> Callable[..., Any] | None:
     def install(quick: Callable[..., Any]) -> None:
         _QUICK[ufunc] = equal_as_key(quick) if ufunc is np.equal else quick
 
-    def generate() -> None:
-        impl = None if isinstance(function.impl, np.ufunc) else _giving_scalars(function.impl)
-        install(recorder(function, general, "ufunc", impl))
+    def generate(op: Elementwise) -> None:
+        impl = None if isinstance(op.impl, np.ufunc) else _giving_scalars(op.impl)
+        install(recorder(op, general, "ufunc", impl))
 
-    install(eventually(generate, general) if isinstance(function, Elementwise) and function.arity <= 2 else general)
+    if isinstance(function, Elementwise) and function.arity <= 2:
+        install(eventually(functools.partial(generate, function), general))
+    else:
+        install(general)
     return _QUICK[ufunc]
 
 
