@@ -208,7 +208,7 @@ class Nest(Reducing):
         code.branch(code.let(f"icmp sgt i64 {count}, 0"), some, after)
         code.label(some)
         initial = dict(self.totals)
-        self.stretch(first, count, level)
+        self.stretch(first, "1" if hi - lo == 1 else count, level)  # no loop, which LLVM would vectorize
         code.enter(done)
         code.enter(after)
         for i, old in initial.items():
