@@ -26,14 +26,13 @@ def emit(routine: StepRoutine, step: RowTiles) -> None:
     used = list(dict.fromkeys(b for nest in nests for b in nest.buffers if b not in step.own))
     used = [step.partials[b][1] if b in step.partials else b for b in used]
     name = module.name("row_tiles")
-    how = "" if any(nest.inlined for nest in nests) else routine.how
-    module.definitions.append(_piece(name, step, used, list(zip(kernels, nests, strict=True)), how))
+    module.definitions.append(_piece(name, step, used, list(zip(kernels, nests, strict=True))))
     routine.in_parallel(name, routine.table([routine.pointers[b] for b in used]), step.chunks)
     for out, (how, partial) in step.partials.items():
         routine.gather_pieces(step.chunks, how, out, routine.pointers[partial])
 
 
-def _piece(name: str, step: RowTiles, used: list[Buffer], kernels: Sequence[tuple[str, Nest]], attributes: str) -> str:
+def _piece(name: str, step: RowTiles, used: list[Buffer], kernels: Sequence[tuple[str, Nest]]) -> str:
     code = Code()
     pointers = {b: code.let(f"load ptr, ptr {code.slot('%table', i)}") for i, b in enumerate(used)}
     for buffer, row in step.own.items():
@@ -55,4 +54,4 @@ def _piece(name: str, step: RowTiles, used: list[Buffer], kernels: Sequence[tupl
             given = [*(f"ptr {pointers[b]}" for b in nest.buffers), *nest.numbers, f"i64 {at}", f"i64 {count}"]
             code.do(f"call void {kernel}({', '.join(given)})")
     code.do("ret void")
-    return code.define(f"define internal void {name}(ptr %table, i64 %piece) nounwind noinline{attributes}")
+    return code.define(f"define internal void {name}(ptr %table, i64 %piece) nounwind noinline")
