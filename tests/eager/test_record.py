@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import adjoint as ad
+from adjoint.eager import record
 
 OPERANDS = {
     "float": 0.7,
@@ -55,3 +56,19 @@ def test_the_same_value_on_both_sides():
     assert ad.grad(lambda x: x * x)(3.0) == 6.0
     assert ad.grad(lambda x: x / x)(3.0) == 0.0
     assert ad.grad(lambda x: x**x)(2.0) == pytest.approx(4 * (1 + np.log(2.0)))
+
+
+@pytest.mark.parametrize("calls", [record.FEW, record.FEW + 1])
+def test_calls_without_a_tape_generate_a_recorder_only_if_they_are_many(calls):
+    made = []
+    run = record.eventually(lambda: made.append(1), lambda x: x)
+    ad.jvp(lambda x: sum(run(x) for _ in range(calls)), (np.ones(2),), (np.ones(2),))
+    assert len(made) == calls - record.FEW
+
+
+@pytest.mark.parametrize("transform", [ad.grad, ad.jacfwd])
+def test_a_tape_that_computes_generates_a_recorder_at_once(transform):
+    made = []
+    run = record.eventually(lambda: made.append(1), lambda x: x)
+    assert transform(lambda x: run(x) * 2.0)(np.float64(1.5)) == 2.0
+    assert len(made) == (transform is ad.grad)

@@ -36,6 +36,7 @@ T = TypeVar("T", bound=Trace)
 PLAIN = frozenset({np.ndarray, np.float64, np.float32, float})
 CONSTANT = PLAIN | {int}
 NONE: dict[str, Any] = {}
+FEW = 16  # staged calls of an op for which generating its recorder, 0.5 ms, does not pay
 STAGED: set[type[Trace]] = set()
 #: Tapes that are never entered, by their class: whether they record now, what to do before each op, and after it.
 AMBIENT: dict[type[Trace], tuple[Callable[[], bool], Callable[[], Any], Callable[[Any], None]]] = {}
@@ -82,16 +83,45 @@ def _made(op: Elementwise, scope: dict[str, Any], plain: bool) -> Callable[..., 
     return (_unary if op.arity == 1 else _binary)(op, scope, plain)
 
 
-def quicken(op: Elementwise) -> None:
-    """Let an op record by a generated function, made when a tape first uses it."""
+def eventually(generate: Callable[[], None], general: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that calls `general`, and `generate` once that is worth its time: for a tape that computes, or for many calls.
+
+    `generate` installs a recorder in the place of this function. A first call of a compiled function uses most ops a few times.
+    """
+    left = FEW
 
     def first(*args: Any) -> Any:
-        if any(isinstance(a, Traced) and isinstance(a.by, Tape) for a in args):
-            op.run = recorder(op)
-        return bind(op, *args)
+        nonlocal left
+        left -= 1
+        if left < 0 or any(type(a) is Traced and _needs_recorder(a) for a in args):
+            generate()
+        return general(*args)
 
+    return first
+
+
+def _needs_recorder(x: Traced) -> bool:
+    """Whether a value is a number on a tape, or staged beside Python numbers."""
+    trace = x.by
+    if trace.__class__ is Tape or trace.__class__ in AMBIENT:
+        return type(x.value) in PLAIN
+    return trace.__class__ in STAGED and bool(trace.light)  # type: ignore[attr-defined]
+
+
+def quicken(op: Elementwise) -> None:
+    """Let an op record by a generated function, made when tapes use it."""
+
+    def generate() -> None:
+        op.run = recorder(op)
+
+    def run(*args: Any) -> Any:
+        on_tape = any(isinstance(a, Traced) and isinstance(a.by, Tape) for a in args)
+        return (first if on_tape else general)(*args)
+
+    general = functools.partial(bind, op)
+    first = eventually(generate, general)
     if op.arity <= 2:
-        op.run = first
+        op.run = run
 
 
 class _Lines(NamedTuple):

@@ -17,7 +17,7 @@ from ..core.errors import ConversionError, calling_frame, is_written_by_user
 from ..core.home import original_name
 from ..core.op import Elementwise, Op
 from ..core.types import PYTHON_NUMBERS, shape_of
-from ..eager.record import recorder
+from ..eager.record import eventually, recorder
 from ..ops import elementwise as ops
 from ..ops import integer
 from ..ops.linalg import matmul
@@ -190,14 +190,13 @@ def install_operators() -> None:
 
 
 def _recording(name: str, op: Elementwise, general: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """An operator that is replaced by its recorder when it is first used: few programs use all of them."""
+    """An operator that is replaced by its recorder when that is worth its time: few programs use all of them."""
 
-    def first(a: Any, b: Any) -> Any:
+    def generate() -> None:
         _install_binary(name, general)  # the rules that the recorder is made from are written with operators
         _install_binary(name, recorder(op, general, name, _divide if name == "truediv" else None))
-        return general(a, b)
 
-    return first
+    return eventually(generate, general)
 
 
 def _install_binary(name: str, run: Callable[[Any, Any], Any]) -> None:

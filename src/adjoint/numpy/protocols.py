@@ -5,6 +5,7 @@ Everything here is installed on `core.bind.Traced`, which is independent of NumP
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
@@ -15,7 +16,7 @@ from ..core.bind import FRESH, Traced, class_of
 from ..core.errors import ArgumentError, AttributeMissingError, UnsupportedError
 from ..core.op import OPS, Elementwise
 from ..core.types import PYTHON_NUMBERS, Shape
-from ..eager.record import quicken, recorder
+from ..eager.record import eventually, quicken, recorder
 from ..ops import broadcast as shapes
 from ..staging.python import strengthened
 from . import labels
@@ -140,11 +141,17 @@ def _quick(ufunc: np.ufunc) -> Callable[..., Any] | None:
             values = tuple(map(strengthened, values))
         return function(*values)
 
-    quick = general
+    def install(quick: Callable[..., Any]) -> None:
+        _QUICK[ufunc] = equal_as_key(quick) if ufunc is np.equal else quick
+
+    def generate(op: Elementwise) -> None:
+        impl = None if isinstance(op.impl, np.ufunc) else _giving_scalars(op.impl)
+        install(recorder(op, general, "ufunc", impl))
+
     if isinstance(function, Elementwise) and function.arity <= 2:
-        impl = None if isinstance(function.impl, np.ufunc) else _giving_scalars(function.impl)
-        quick = recorder(function, general, "ufunc", impl)
-    _QUICK[ufunc] = equal_as_key(quick) if ufunc is np.equal else quick
+        install(eventually(functools.partial(generate, function), general))
+    else:
+        install(general)
     return _QUICK[ufunc]
 
 

@@ -11,6 +11,7 @@ import pytest
 
 import adjoint as ad
 from adjoint.compiler import native
+from adjoint.compiler.llvm.builder import UNOPTIMISED
 from adjoint.compiler.native import emit
 
 X = np.linspace(0.1, 3, 500)
@@ -28,20 +29,43 @@ def text():
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 8])
-def test_every_function_is_in_one_part_that_others_know(text, count):
+@pytest.mark.parametrize("marked", [False, True])
+def test_every_function_is_in_one_part_that_others_know(text, count, marked):
+    text = text if marked else text.replace(UNOPTIMISED, "")
     parts = emit.parts(text, count)
-    assert 1 <= len(parts) <= count
-    assert len(parts) > 1 or count == 1
-    public = [re.findall(r"^define (?!internal)\S+ @(\w+)", part, re.MULTILINE) for part in parts]
+    optimised = [part for part in parts if part.effort is emit.Effort.ALL]
+    assert len(parts) - len(optimised) == marked
+    assert len(optimised) == 1 if count == 1 else 1 < len(optimised) <= count
+    public = [re.findall(r"^define (?!internal)\S+ @(\w+)", part.text, re.MULTILINE) for part in parts]
     names = [name for found in public for name in found]
     assert len(set(names)) == len(names)
     assert "program" in public[0]
-    large = set(re.findall(r"^define internal void @(\w+)\(.*noinline", text, re.MULTILINE))
+    large = set(re.findall(r"^define internal \w+ @(\w+)\(.*noinline", text, re.MULTILINE))
     assert set(names) == ({"program", *large} if len(parts) > 1 else {"program"})
     for part, own in zip(parts, public, strict=True):
-        declared = re.findall(r"^declare void @(\w+)", part, re.MULTILINE)
+        declared = re.findall(r"^declare \w+ @(\w+)", part.text, re.MULTILINE)
         assert not set(declared) & set(own)
-        emit.llvm.parse_assembly(part).verify()
+        emit.llvm.parse_assembly(part.text).verify()
+        is_optimised = part.effort is emit.Effort.ALL
+        assert all(
+            ("unoptimised" in line) != is_optimised for line in re.findall(r"^define (?!internal).*", part.text, re.MULTILINE)
+        )
+
+
+def test_a_program_that_only_calls_its_kernels_is_not_optimised():
+    """Its kernel is; a program whose own work is a large part of the whole is optimised, with or without a loop."""
+    x = np.linspace(0.0, 1.0, 100_000)
+    efforts = lambda f, *args: {
+        p.effort.name: re.findall(r"^define (?!internal)\S+ @(\w+)", p.text, re.M)
+        for p in emit.parts(ad.jit(f).lower(*args).native.text, 1)
+    }
+    large = efforts(lambda x: np.sum(np.exp(x)), x)
+    assert set(large) == {"ALL", "NONE"}
+    assert "program" in large["NONE"]
+    assert "program" not in large["ALL"]
+    assert efforts(lambda x: np.sum(np.exp(x)), x[:8]) == {"ALL": ["program"]}
+    loop = efforts(lambda x: ad.scan(lambda c, _: (c - np.mean(c), None), x, None, 5)[0], x)
+    assert "program" in loop["ALL"]
 
 
 def test_parts_are_balanced():
@@ -60,8 +84,8 @@ def test_a_program_in_parts_gives_the_same(monkeypatch):
         monkeypatch.setattr(emit, "default_threads", lambda count=count: count)
         f = ad.jit(several)
         results.append([np.asarray(y) for y in ad.core.tree.flatten(f(X))[0]])
-        assert len(f.lower(X).native.code) == min(count, len(emit.parts(f.lower(X).native.text, count)))
-        assert (count == 1) == (len(f.lower(X).native.code) == 1)
+        assert len(f.lower(X).native.code) == len(emit.parts(f.lower(X).native.text, count))
+        assert (count == 1) == (len(f.lower(X).native.code) == 2)  # one of them is not optimised
     for other in results[1:]:
         for a, b in zip(results[0], other, strict=True):
             np.testing.assert_array_equal(a, b)

@@ -17,6 +17,8 @@ from typing import SupportsInt, TypeVar
 
 _Case = TypeVar("_Case", bound=SupportsInt)
 
+UNOPTIMISED = '"unoptimised"'  # an attribute of functions that `emit` compiles without the optimiser
+
 
 class Builder:
     """The lines of a function so far; new ones go to the end of the current block."""

@@ -7,7 +7,8 @@
     define void @kernel1(…) noinline {…}                       one part of it
     declare void @kernel1(…)   define internal void @kernel2(…) noinline {…}   define i32 @program(…) {…}      another
 
-Each part has a copy of the small functions it calls. LLVM can process modules of different contexts at the same time; llvmlite
+Each part has a copy of the small functions it calls. Functions marked `UNOPTIMISED` are a part of their own, compiled without the
+optimiser and in a fifth of the time. LLVM can process modules of different contexts at the same time; llvmlite
 serializes its calls, so the two slow calls bypass its lock.
 """
 
@@ -19,7 +20,8 @@ import functools
 import re
 import threading
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from enum import Enum
+from typing import Any, NamedTuple
 
 import llvmlite
 import llvmlite.binding as llvm
@@ -30,13 +32,14 @@ from ...core.locks import Gate, at_fork
 from ...core.version import VERSION
 from ..runtime.threads import default_threads
 from ..switches import Switch, key
+from .builder import UNOPTIMISED
 
-PIPELINE = "1, vectors"  # names what `optimise` does, for the cache key
+PIPELINE = "2, vectors"  # names what `optimise` and `parts` do, for the cache key
 MOST_PARTS = 8
 LOOP = 40  # lines of straight-line code that compile as long as vectorizing the loops of a function: about 10 ms
 _FUNCTION = re.compile(r"^define .*?^}\n?", re.MULTILINE | re.DOTALL)
 _NAME = re.compile(r"@([\w.]+)")
-_LARGE = re.compile(r"^define internal (void @\w+\([^\n]*?\)) nounwind noinline")
+_LARGE = re.compile(r"^define internal (\w+ @\w+\([^\n]*?\)) nounwind noinline")
 
 
 # No thread may be in LLVM while the process forks: llvmlite's lock, and LLVM's, would stay locked, and its tables half written.
@@ -87,11 +90,36 @@ def optimise(module: Any, machine: Any) -> None:
     options.loop_unrolling = False
     options.slp_vectorization = False  # a slow search, and nothing got faster
     builder = llvm.create_pass_builder(machine, options)
-    passes = builder.getModulePassManager()
+    _run(builder.getModulePassManager(), module, builder)
+
+
+def _inline(module: Any, machine: Any) -> None:
+    """Inline the functions that must be, and do nothing else."""
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_always_inliner_pass()
+    _run(passes, module, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=0)))
+
+
+def _run(passes: Any, module: Any, builder: Any) -> None:
     with _in_llvm:
         _run_passes()(passes, module, builder)
     NewPassManager._dispose(passes)  # llvmlite leaks it, 70 kB each: the class inherits a `_dispose` that does nothing
     passes.detach()
+
+
+class Effort(Enum):
+    """How a text is compiled: the level of LLVM's code generator."""
+
+    ALL = 3  # optimised and vectorized
+    LITTLE = 1  # as it is written
+    NONE = 0  # as it is written, except that functions are inlined where they must be
+
+
+class Part(NamedTuple):
+    """A text that is compiled by itself."""
+
+    text: str
+    effort: Effort = Effort.ALL
 
 
 def object_code(text: str, quickly: bool = False) -> list[bytes]:
@@ -105,14 +133,15 @@ def object_code(text: str, quickly: bool = False) -> list[bytes]:
     main = threading.main_thread()
     dropped = threading.Event()
     if not main.is_alive():  # atexit functions cannot start threads
-        return [_compiled(text, quickly, dropped)]
-    texts = [text] if quickly or not Switch.COMPILED_APART.on else parts(text, min(default_threads(), MOST_PARTS))
+        return [_compiled(Part(text, Effort.LITTLE if quickly else Effort.ALL), dropped)]
+    count = min(default_threads(), MOST_PARTS) if Switch.COMPILED_APART.on else 1
+    given = [Part(text, Effort.LITTLE)] if quickly else parts(text, count)
     here = 0 if threading.current_thread() is main else 1  # parts that this thread compiles itself
-    others = [_Part(part, quickly, dropped) for part in texts[here:]]
+    others = [_Compilation(part, dropped) for part in given[here:]]
     try:
         for other in others:
             other.start()
-        return [*(_compiled(part, quickly, dropped) for part in texts[:here]), *(other.result() for other in others)]
+        return [*(_compiled(part, dropped) for part in given[:here]), *(other.result() for other in others)]
     except BaseException:
         dropped.set()
         raise
@@ -135,19 +164,19 @@ def assembly(text: str) -> str:
 _LONGEST_WAIT = 30  # seconds, at the end of the process
 
 
-class _Part(threading.Thread):
+class _Compilation(threading.Thread):
     """A part that is compiled in a separate thread."""
 
-    def __init__(self, text: str, quickly: bool, dropped: threading.Event) -> None:
+    def __init__(self, part: Part, dropped: threading.Event) -> None:
         super().__init__(name="adjoint compiles", daemon=True)
-        self.given = text, quickly, dropped
+        self.part, self.dropped = part, dropped
         self.code: bytes | None = None
         self.error: Exception | None = None
 
     def run(self) -> None:
         _running.add(self)
         try:
-            self.code = _compiled(*self.given)
+            self.code = _compiled(self.part, self.dropped)
         except Exception as error:
             self.error = error
         finally:
@@ -160,22 +189,22 @@ class _Part(threading.Thread):
         return self.code
 
 
-_running: set[_Part] = set()
+_running: set[_Compilation] = set()
 
 
 @atexit.register
 def _wait_for_parts() -> None:
     """LLVM must not be at work while the process ends: after Ctrl-C, wait for the current call of each thread."""
     for part in list(_running):
-        part.given[2].set()
+        part.dropped.set()
         part.join(_LONGEST_WAIT)
 
 
-def _compiled(text: str, quickly: bool, dropped: threading.Event) -> bytes:
-    """The machine code of a text; nothing if it is no longer needed."""
-    module, own = llvm.parse_assembly(text, llvm.create_context()), machine(1 if quickly else 3)
-    if not quickly and not dropped.is_set():
-        optimise(module, own)
+def _compiled(part: Part, dropped: threading.Event) -> bytes:
+    """The machine code of a part; nothing if it is no longer needed."""
+    module, own = llvm.parse_assembly(part.text, llvm.create_context()), machine(part.effort.value)
+    if part.effort is not Effort.LITTLE and not dropped.is_set():
+        (optimise if part.effort is Effort.ALL else _inline)(module, own)
     if dropped.is_set():
         return b""
     message = ctypes.c_char_p()
@@ -213,30 +242,36 @@ def _emit() -> Any:
 # -- parts ------------------------------------------------------------------------------------------------------
 
 
-def parts(text: str, count: int) -> list[str]:
-    """A module in at most so many parts, of about the same weight: one with all but large functions, and others with those."""
-    if count == 1:
-        return [text]
+def parts(text: str, count: int) -> list[Part]:
+    """A module in parts: at most so many of about the same weight, and one of the functions that are not optimised."""
     functions = {_name(body): body for body in _FUNCTION.findall(text)}
+    firsts = {name: body.partition("\n")[0] for name, body in functions.items()}
+    unoptimised = [name for name, first in firsts.items() if UNOPTIMISED in first]
+    if count == 1 and not unoptimised:
+        return [Part(text)]
     calls = {name: [c for c in _names(body)[1:] if c in functions] for name, body in functions.items()}
-    heads = {name: head[1] for name, body in functions.items() if (head := _LARGE.match(body))}
+    heads = {name: head[1] for name, first in firsts.items() if (head := _LARGE.match(first))}
     lines = {name: body.count("\n") for name, body in functions.items()}
     weights = {name: LOOP + lines[name] + sum(lines[c] for c in calls[name]) for name in heads}
-    rest = [name for name in functions if name not in heads]
-    own = sum(lines[name] for name in rest if "alwaysinline" not in functions[name].partition("\n")[0])
-    groups = _balanced(heads, weights, count, own)
-    if len(groups) == 1:
-        return [text]
+    roots = [name for name, first in firsts.items() if " internal " not in first and name not in unoptimised]
+    beside = {name for name in _reached(roots, calls, heads) if "alwaysinline" not in firsts[name]}
+    first = sum(lines[name] for name in (*roots, *beside))
+    groups = _balanced([name for name in heads if name not in unoptimised], weights, count, first)
+    if len(groups) == 1 and not unoptimised:
+        return [Part(text)]
+    groups[0] = [*roots, *groups[0]]
     shared = _FUNCTION.sub("", text)
-    written = []
-    for i, own in enumerate(groups):
-        needed = {*own, *(rest if i == 0 else _reached(own, calls, heads))}
+
+    def part(own: Collection[str], effort: Effort) -> Part:
+        needed = {*own, *_reached(own, calls, heads)}
         elsewhere = {c for name in needed for c in calls[name] if c in heads and c not in own}
         bodies = [
             body.replace(" internal", "", 1) if name in heads else body for name, body in functions.items() if name in needed
         ]
-        written.append("\n".join([shared, *(f"declare {heads[name]}" for name in sorted(elsewhere)), *bodies]))
-    return written
+        return Part("\n".join([shared, *(f"declare {heads[name]}" for name in sorted(elsewhere)), *bodies]), effort)
+
+    optimised = [part(own, Effort.ALL) for own in groups if own]
+    return [*optimised, part(unoptimised, Effort.NONE)] if unoptimised else optimised
 
 
 def _balanced(names: Iterable[str], weights: Mapping[str, int], count: int, first: int) -> list[list[str]]:

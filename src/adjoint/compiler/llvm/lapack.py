@@ -62,6 +62,7 @@ def product(routine: StepRoutine, step: Product) -> None:
     """Matrix products by BLAS. BLAS is column-major, so it computes the transpose as the product of transposes."""
     views = [step.left, step.right, step.out]
     matrix = Matrix(step, len(views))
+    matrix.attributes = routine.how
     name = _defined(routine, matrix, "product")
     code, stack = routine.code, step.out.shape[:-2]
     bases = [routine.at(v) for v in views]

@@ -26,6 +26,7 @@ from ..lower.kernel import Buffer, Kernel, Loop, Reduce, Scalar, View, Window, s
 from ..lower.schedule import cost
 from ..lower.step import RowTiles
 from ..switches import Switch
+from .builder import UNOPTIMISED
 from .instruction import MEMORY, REGISTER, Code, combine, literal, start_of
 
 SMALL = 16  # points of a kernel that is inlined into the program
@@ -85,8 +86,10 @@ class Nest(Reducing):
         own: Collection[Buffer] = (),
         iterations: int | None = None,
         numbers_apart: bool = False,
+        is_brief: bool = False,
     ) -> None:
         self.kernel = kernel
+        self.is_brief = is_brief  # does little of the program's work
         self.numbers_apart = numbers_apart
         self.numbers: dict[str, str] = {}  # constants that are arguments, and their names
         self.own = tiles.own if tiles else own  # buffers that hold only the iterations of a call
@@ -129,6 +132,8 @@ class Nest(Reducing):
         is_inlined = self.is_small and Switch.INLINE_KERNELS.on and size < min(LONGEST_INLINED, budget)
         self.inlined = size if is_inlined else 0
         how = "alwaysinline" if is_inlined else "noinline"
+        if self.is_brief and not is_inlined:
+            how = f"{how} {UNOPTIMISED}"
         wide = WIDE if Switch.WIDE_VECTORS.on and (self.is_rows or (self.loops and self.loops[-1].length >= LONG_ENOUGH)) else ""
         self.code.do("ret void")
         return self.code.define(f"define internal void {name}({arguments}) nounwind {how} {wide}")
@@ -203,7 +208,7 @@ class Nest(Reducing):
         code.branch(code.let(f"icmp sgt i64 {count}, 0"), some, after)
         code.label(some)
         initial = dict(self.totals)
-        self.stretch(first, count, level)
+        self.stretch(first, "1" if hi - lo == 1 else count, level)  # no loop, which LLVM would vectorize
         code.enter(done)
         code.enter(after)
         for i, old in initial.items():

@@ -41,7 +41,7 @@ def emit(routine: StepRoutine, step: ParallelGroup) -> None:
         lines.do(f"store i32 {status}, ptr {lines.slot('%table', statuses + i)}")
         lines.do("ret void")
         cases.append(f"i64 {number}, label %member{number}")
-    head = f"define internal void {name}(ptr %table, i64 %number) nounwind {{"
+    head = f"define internal void {name}(ptr %table, i64 %number) nounwind noinline {{"
     switch = f"  switch i64 %number, label %member0 [ {' '.join(cases[1:])} ]"
     works = sorted(map(_work, step.members))
     module.definitions.append(f"{name}.gain = internal global i64 {sum(works[:-1]) // _ADDITIONS}")

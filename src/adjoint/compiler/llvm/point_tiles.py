@@ -76,7 +76,7 @@ class _Piece:
                 else:
                     self.kernel(member, self.pointers, {})
         code.do("ret void")
-        return "\n".join([f"define internal void {name}(ptr %table, i64 %piece) nounwind {{", *code.lines, "}"])
+        return "\n".join([f"define internal void {name}(ptr %table, i64 %piece) nounwind noinline {{", *code.lines, "}"])
 
     def kernel(self, kernel: Kernel, pointers: Mapping[Buffer, str], tiled: Mapping[Buffer, bool]) -> None:
         """Call a kernel for the points of the tile, or once if it has no points."""

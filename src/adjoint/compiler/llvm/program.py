@@ -16,8 +16,8 @@ from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 
 from ..lower import polling
-from ..lower.kernel import Buffer, Kernel, Reduce, View
-from ..lower.schedule import arrange
+from ..lower.kernel import Buffer, Kernel, Reduce, View, size_of
+from ..lower.schedule import arrange, work
 from ..lower.step import (
     Branch,
     Cumulative,
@@ -53,12 +53,16 @@ from . import (
     tile,
     vecmath,
 )
+from .builder import UNOPTIMISED
 from .instruction import MEMORY, Code, Function, is_number
-from .nest import Nest
+from .nest import SMALL, Nest
 
 OUT_OF_BOUNDS, OUT_OF_MEMORY = 1, 3  # see `entry.ERRORS`
 MOST_INLINED = 12_000  # size of the kernels that a program inlines, in lines times points; the others are called, and shared
 LONGEST_SECTION = 256  # steps in one function: LLVM's time grows faster than the length of a function
+BRIEF = 2048  # the part of a program's work that is not optimised: such code takes up to 20 times as long
+PRODUCT = 8  # multiplications of a matrix product in the time of an addition of a kernel
+STEP = 30  # the work of calling a step, in additions: about 10 ns
 MANY_KERNELS = 48  # in a program, from which on those that differ in constants only share their code
 
 _NONE: Mapping[Buffer, Buffer] = MappingProxyType({})
@@ -80,6 +84,7 @@ class Module:
         self.defined: dict[str, str] = {}  # names of the functions of kernels, pieces and matrices, by their text
         self.names = 0
         self.inlinable = MOST_INLINED
+        self.brief = _brief(lowered.steps) if lowered and Switch.QUICK_CODE.on else 0  # work that need not be optimised
         self.guarded = lowered is not None and lowered.guard is not None
         if lowered is not None:
             StepRoutine(self, lowered).define_program()
@@ -96,6 +101,12 @@ class Module:
             known = self.defined[text] = self.name(what)
             self.definitions.append(text.replace("@NAME", known, 1))
         return known
+
+    def is_brief(self, work: int) -> bool:
+        """Whether code that does so much work need not be optimised. What it takes is gone from the program's share."""
+        fits = 0 < work <= self.brief
+        self.brief -= work if fits else 0
+        return fits
 
     def name(self, what: str) -> str:
         self.names += 1
@@ -141,11 +152,13 @@ class StepRoutine:
         self.borrowed = False  # the arena must be released
         self.is_body = False
         self.is_timed = False
+        self.is_brief = False
         self.has_many_kernels = sum(len(s.kernels) if isinstance(s, RowTiles) else 1 for s in lowered.steps) > MANY_KERNELS
 
     def define_program(self) -> None:
         code, low = self.code, self.lowered
         self.is_timed = bool(self.module.timed)
+        self.is_brief = self.has_no_loops() and self.module.is_brief(sum(map(_own_work, low.steps)))
         for i, buffer in enumerate([*low.inputs, *(v.buffer for v in low.outputs)]):
             self.pointers[buffer] = code.let(f"load ptr, ptr {code.slot('%table', i)}")
         if low.arena:
@@ -155,7 +168,16 @@ class StepRoutine:
         else:
             self.all_steps()
         self.leave(self.status())
-        self.module.definitions.append(code.define("define i32 @program(ptr noalias %table, ptr %env) nounwind"))
+        self.module.definitions.append(code.define(f"define i32 @program(ptr noalias %table, ptr %env) nounwind{self.how}"))
+
+    def has_no_loops(self) -> bool:
+        """Whether all loops are in the functions that the steps call."""
+        return not any(isinstance(step, (Scan, While, WhileVjp, Branch)) for step in self.lowered.steps)
+
+    @property
+    def how(self) -> str:
+        """How the function is compiled."""
+        return f" {UNOPTIMISED}" if self.is_brief else ""
 
     def sections(self) -> None:
         """The steps of a long program, in functions that are called one after another."""
@@ -163,7 +185,9 @@ class StepRoutine:
         arena = self.arena if self.lowered.arena else "null"
         numbered = self.numbered()
         for first in range(0, len(numbered), LONGEST_SECTION):
-            name = StepRoutine(self.module, self.lowered).define_section(numbered[first : first + LONGEST_SECTION])
+            section = StepRoutine(self.module, self.lowered)
+            section.is_brief = self.is_brief
+            name = section.define_section(numbered[first : first + LONGEST_SECTION])
             self.check(self.code.let(f"call i32 {name}(ptr %table, ptr %env, ptr {arena})"))
 
     def define_section(self, numbered: Sequence[tuple[int, Step, bool]]) -> str:
@@ -179,7 +203,7 @@ class StepRoutine:
         self.steps(numbered)
         code.do("ret i32 0")
         name = self.module.name("section")
-        head = f"define internal i32 {name}(ptr noalias %table, ptr %env, ptr %arena) nounwind noinline"
+        head = f"define internal i32 {name}(ptr noalias %table, ptr %env, ptr %arena) nounwind noinline{self.how}"
         self.module.definitions.append(code.define(head))
         return name
 
@@ -342,13 +366,17 @@ class StepRoutine:
 
     def kernel(self, kernel: Kernel) -> None:
         """A separate function, inlined if it is small; called for each piece."""
-        nest = Nest(kernel, repeated=self.is_body, numbers_apart=self.has_many_kernels)
+        nest = Nest(kernel, repeated=self.is_body, numbers_apart=self.has_many_kernels, is_brief=self.runs_briefly(kernel))
         name = self.define_nest(nest, "kernel")
         length = kernel.loops[0].length if kernel.loops else 1
         own = {out: buffer for out, (_, buffer) in kernel.partials.items()}
         self.in_pieces(name, nest.buffers, length, kernel.chunks, own, list(nest.numbers))
         for out, (how, partial) in kernel.partials.items():
             self.gather_pieces(kernel.chunks, how, out, self.pointers[partial])
+
+    def runs_briefly(self, kernel: Kernel) -> bool:
+        """Whether a kernel does little of the program's work. Those in a loop are all optimised."""
+        return not self.is_body and size_of(kernel.domain) > SMALL and self.module.is_brief(work(kernel))
 
     def in_pieces(
         self,
@@ -405,7 +433,7 @@ class StepRoutine:
         line = small.add("load", (), View.whole(given, domain).over(domain), out.dtype)
         small.reductions.append(Reduce(how, line, (0,), View(out, domain, (0, 0 if out.size == 1 else 1))))
         arrange(small)
-        nest = Nest(small)
+        nest = Nest(small, is_brief=self.runs_briefly(small))
         name = self.define_nest(nest, "gather")
         known = {given: partial, out: self.pointers[out]}
         self.call(name, [known[b] for b in nest.buffers], small.loops[0].length)
@@ -434,6 +462,19 @@ class StepRoutine:
     def body(self, lowered: Lowered) -> str:
         """The name of the function of a program inside this one."""
         return StepRoutine(self.module, lowered).define_body()
+
+
+def _brief(steps: Sequence[Step]) -> int:
+    """The work of a program that need not be optimised, in additions."""
+    return sum(work(step) // (PRODUCT if isinstance(step, Product) else 1) for step in steps) // BRIEF
+
+
+def _own_work(step: Step) -> int:
+    """The work of a step in the function of the program itself: of a kernel that is inlined, and of calling the others."""
+    if isinstance(step, Kernel) and size_of(step.domain) <= SMALL:
+        return work(step)
+    stack = next(step.writes()).shape[:-2] if isinstance(step, (Product, Lapack)) else ()
+    return STEP * size_of(stack)
 
 
 def _piece(

@@ -54,4 +54,4 @@ def _piece(name: str, step: RowTiles, used: list[Buffer], kernels: Sequence[tupl
             given = [*(f"ptr {pointers[b]}" for b in nest.buffers), *nest.numbers, f"i64 {at}", f"i64 {count}"]
             code.do(f"call void {kernel}({', '.join(given)})")
     code.do("ret void")
-    return code.define(f"define internal void {name}(ptr %table, i64 %piece) nounwind")
+    return code.define(f"define internal void {name}(ptr %table, i64 %piece) nounwind noinline")
