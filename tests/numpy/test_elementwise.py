@@ -132,7 +132,15 @@ def test_powers_have_the_dtype_of_numpy(base, power, exponent):
         assert np.asarray(y).dtype == np.asarray(expected).dtype
 
 
-BASES = [-2, -2.0, np.float32(-2), np.array([-2, 3], np.int8), np.array([-2, 3], np.float32), np.array([-2.0, 3.0]), np.array([True])]
+BASES = [
+    -2,
+    -2.0,
+    np.float32(-2),
+    np.array([-2, 3], np.int8),
+    np.array([-2, 3], np.float32),
+    np.array([-2.0, 3.0]),
+    np.array([True]),
+]
 
 
 @pytest.mark.parametrize("power", [operator.pow, np.power, np.float_power])

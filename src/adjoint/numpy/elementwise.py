@@ -51,7 +51,7 @@ def power(a: Value, b: Value) -> Value:
 
 
 def _complex_base(a: Value, b: Value) -> Value:
-    """The base of a power: complex if the exponent is, since the derivative has the logarithm of the base, which may be negative."""
+    """The base of a power: complex if the exponent is, since the derivative has its logarithm, and it may be negative."""
     if dtype_of(b).kind != "c" or dtype_of(a).kind == "c":
         return a
     if class_of(a) in (int, float):
