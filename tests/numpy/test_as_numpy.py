@@ -256,6 +256,12 @@ CALLS |= {
     "round: decimals that are an integer of NumPy": (lambda x: x.round(np.int8(1)), M),
     "dot: out of another dtype": (lambda x: np.dot(x, x.T, out=anp.zeros((2, 2), "f")), M),
     "del": (lambda x: x.__delitem__(0), M),
+    **{
+        f"trapezoid: {places!r} along {axis}": (lambda x, p=places, axis=axis: np.trapezoid(x, p, axis=axis), M)
+        for places in ([0.5, 2.0], [1.0], [1.0, 3.0, 4.0], [1.0, 2.0, 3.0, 4.0], 2.0, np.array([[1.0, 4.0], [2.0, 3.0]]))
+        for axis in (0, 1)
+    },
+    **{f"searchsorted: {i} axes": (lambda x, i=i: np.searchsorted(x[(0,) * (2 - i)], 1.0), np.sort(M)) for i in (0, 1, 2)},
     "average: weights that sum to zero": (lambda x: np.average(x, weights=x - x), V),
     "average: weights that sum to zero in a row": (lambda x: np.average(x, axis=1, weights=x * np.array([[1.0], [0.0]])), M),
     "quantile: out of range": (lambda x: np.quantile(V, x), np.array([0.5, 1.5])),

@@ -130,3 +130,30 @@ def test_powers_have_the_dtype_of_numpy(base, power, exponent):
     for y in found:
         np.testing.assert_allclose(y, expected, rtol=1e-6)
         assert np.asarray(y).dtype == np.asarray(expected).dtype
+
+
+BASES = [
+    -2,
+    -2.0,
+    np.float32(-2),
+    np.array([-2, 3], np.int8),
+    np.array([-2, 3], np.float32),
+    np.array([-2.0, 3.0]),
+    np.array([True]),
+]
+
+
+@pytest.mark.parametrize("power", [operator.pow, np.power, np.float_power])
+@pytest.mark.parametrize("base", BASES, ids=lambda x: f"{type(x).__name__} {getattr(x, 'dtype', '')}")
+def test_complex_powers_of_real_numbers(base, power):
+    """A negative base has a complex logarithm, by which the derivative by the exponent is multiplied."""
+    for b in (1 + 2j, np.complex64(1 + 2j), np.array([1 + 2j, 2.0])):
+        expected = power(base, b)
+        slope = expected * np.log(np.asarray(base, complex))
+        t = np.ones_like(b) if isinstance(b, np.ndarray) else type(b)(1)
+        rtol = 1e-5 if np.asarray(expected).dtype == np.complex64 else 1e-12
+        push = lambda a, b: ad.jvp(lambda b: power(a, b), (b,), (t,))  # noqa: B023 - called at once
+        for y, dy in (push(base, b), ad.jit(push)(base, b)):
+            assert np.asarray(y).dtype == np.asarray(dy).dtype == np.asarray(expected).dtype
+            np.testing.assert_allclose(y, expected, rtol=rtol)
+            np.testing.assert_allclose(dy, slope, rtol=rtol, atol=rtol)

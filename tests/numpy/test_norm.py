@@ -1,5 +1,8 @@
 """Norms and condition numbers, in every order, along every axis, and at their kinks."""
 
+import math
+import warnings
+
 import numpy as np
 import pytest
 from harness import check, draw
@@ -151,3 +154,25 @@ def test_errors_are_those_of_numpy(f):
     with pytest.raises(ValueError) as traced:
         ad.vjp(f, x)
     assert str(plain.value) == str(traced.value)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("odd", [np.nan, np.inf, 2.0])
+@pytest.mark.parametrize("shape", [(2, 2), (3, 2)])
+def test_condition_numbers_of_any_matrices(shape, odd, compiled):
+    """Of matrices that are not finite, alone and in a stack, and of those that are not square, which some orders refuse."""
+    x = np.arange(math.prod(shape)).reshape(shape) ** 3 + 1.0 + np.eye(*shape) * np.arange(1, 4).reshape(3, 1, 1)
+    x[1, 0, 1] = odd
+    for p in (None, 2, -2, "nuc", 1, -1, np.inf, "fro"):
+        f = lambda x: np.linalg.cond(x, p)  # noqa: B023 - called at once
+        for a in (x, x[1]):
+            run = (lambda: ad.jit(f)(a)) if compiled else (lambda: ad.vjp(f, a)[0])  # noqa: B023 - called at once
+            with np.errstate(all="ignore"), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                try:
+                    expected = f(a)
+                except np.linalg.LinAlgError:
+                    with pytest.raises(np.linalg.LinAlgError):
+                        run()
+                    continue
+                np.testing.assert_allclose(run(), expected)

@@ -430,3 +430,30 @@ def test_refusals_name_what_is_missing():
     ):
         with pytest.raises(UnsupportedError, match=said):
             ad.vjp(f, A)
+
+
+@pytest.mark.parametrize("transform", ["eager", "compiled"])
+@pytest.mark.parametrize("rows", [2, 3, 4])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex128])
+def test_least_squares_of_stacks(rows, dtype, transform):
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(2, 4, 3)).astype(dtype)[:, :rows], rng.normal(size=(2, 4, 2)).astype(dtype)[:, :rows]
+    for x, y in ((a, b), (a, b[0]), (a, b[0, :, 0]), (a[0], b), (a[None], b), (a, b[:1])):
+        expected = scipy.linalg.lstsq(x, y)
+        found = ad.jit(linalg.lstsq)(x, y) if transform == "compiled" else ad.vjp(linalg.lstsq, x, y)[0]
+        for p, q in zip(found, expected, strict=True):
+            assert (p.shape, p.dtype) == (q.shape, q.dtype)
+            np.testing.assert_allclose(p, q, rtol=1e-3 if dtype == np.float32 else 1e-9)
+    if dtype != np.float32 and transform == "eager":
+        ad.check_grads(lambda a, b: list(linalg.lstsq(a, b)[:2]), a, b, order=1)
+    with pytest.raises(ValueError, match="same number of rows"):
+        ad.vjp(linalg.lstsq, a, b[:, 1:])
+
+
+def test_residuals_of_a_stack_without_full_rank():
+    a, b = np.ones((2, 4, 3)), np.arange(8.0).reshape(2, 4)[..., None]
+    a[1] = np.vander([1.0, 2.0, 3.0, 4.0], 3)
+    x, residuals, rank, _ = ad.vjp(linalg.lstsq, a, b)[0]
+    assert rank.tolist() == [1, 3]
+    assert np.isnan(residuals[:, 0]).tolist() == [True, False]
+    np.testing.assert_allclose(x[0], scipy.linalg.lstsq(a[0], b[0])[0])

@@ -45,7 +45,7 @@ class Batch(Trace):
 
     def concrete(self, x: Traced, what: str) -> Any:
         raise BatchError(
-            f"{what} a value inside vmap differs between examples; use np.where or array indexing, or ad.map to run "
+            f"{what} a value inside vmap may differ between examples; use np.where or array indexing, or ad.map to run "
             "the examples one by one"
         )
 

@@ -149,6 +149,12 @@ def _slope(f: Value, axis: int, h: Value, edge_order: int) -> Value:
     return joins.concatenate(first, inner, last, axis=axis)
 
 
+def _are_others(x: Value, axis: int, n: int) -> bool:
+    """Whether the places of n samples are not n: NumPy broadcasts the distance of two, and raises for any other number."""
+    along = 0 if ndim_of(x) == 1 else axis
+    return along >= ndim_of(x) or shape_of(x)[along] != n
+
+
 @implements(np.trapezoid)
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Value:
     """Σ y·w with the weights w of the trapezoids, half the distance between the neighbours of each sample."""
@@ -158,13 +164,13 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Value:
     column = (n,) + (1,) * (ndim_of(y) - axis - 1)
     if n == 0:
         return np.sum(y if dtype_of(y).kind in "fc" else astype(y, float), axis=axis)
-    if dtype_of(y).kind not in "fc":
+    if dtype_of(y).kind not in "fc" or (x is not None and _are_others(lift(x), axis, n)):
         # Neighbours are added first, and wrap around as their dtype does; the halves of the sums are floats.
         lead = (slice(None),) * axis
         sums = indexing.read(y, (*lead, slice(1, None))) + indexing.read(y, (*lead, slice(None, -1)))
         gaps = lift(dx) if x is None else diff(lift(x), axis=0 if ndim_of(lift(x)) == 1 else axis)
         if ndim_of(gaps) == 1:
-            gaps = shapes.reshape(gaps, shape=(n - 1, *column[1:]))
+            gaps = shapes.reshape(gaps, shape=(*shape_of(gaps), *column[1:]))
         return np.sum(gaps * sums / 2.0, axis=axis)
     if x is None:
         w = np.full(n, 1.0, dtype_of(y) if dtype_of(y).kind in "fc" else float)

@@ -45,7 +45,18 @@ def power(a: Value, b: Value) -> Value:
             return ops.square(a)
         if b == 1:
             return ops.pos(a)
-    return ops.sqrt(a) if is_array(a) and _is_root(a, b) else ops.power(a, b)
+    if is_array(a) and _is_root(a, b):
+        return ops.sqrt(a)
+    return ops.power(_complex_base(a, b), b)
+
+
+def _complex_base(a: Value, b: Value) -> Value:
+    """The base of a power: complex if the exponent is, since the derivative has its logarithm, and it may be negative."""
+    if dtype_of(b).kind != "c" or dtype_of(a).kind == "c":
+        return a
+    if class_of(a) in (int, float):
+        return a + 0j  # still weak in promotion
+    return shapes.cast(a, dtype=np.result_type(dtype_of(a), 1j if class_of(b) is complex else dtype_of(b)))
 
 
 def _is_root(a: Value, b: Value) -> bool:
@@ -64,7 +75,7 @@ def _is_root(a: Value, b: Value) -> bool:
 def float_power(a: Value, b: Value) -> Value:
     wide = np.result_type(dtype_of(a), dtype_of(b), float)
     a, b = (shapes.cast(v, dtype=wide) if dtype_of(v) != wide and type(v) not in (int, float) else v for v in (a, b))
-    return ops.power(a, b)
+    return ops.power(_complex_base(a, b), b)
 
 
 @implements(np.absolute)

@@ -144,14 +144,26 @@ def cond(x: Any, p: Any = None) -> Value:
         raise np.linalg.LinAlgError("cond is not defined on empty arrays")
     with np.errstate(all="ignore"):
         if p is None or p in (2, -2):
-            _, s, _ = svd(x, full=False)
+            s = _singular_values(x)
             low, high = min_(s, -1), max_(s, -1)
             y = low / high if p == -2 else high / low
+        elif p == "nuc":
+            y = sum_(_singular_values(x), -1) * sum_(_singular_values(inv(x, strict=False)), -1)
         else:
             y = norm(x, p, (-2, -1)) * norm(inv(x, strict=False), p, (-2, -1))
     # A singular matrix has an infinite condition number, unless it contains nan.
     undefined = ops.logical_and(ops.isnan(y), ops.logical_not(ops.isnan(sum_(absolute(x), (-2, -1)))))
     return _without_slope(shapes.where(undefined, np.inf, y), x)
+
+
+_NAN_RAISES = np.lib.NumpyVersion(np.__version__) < "2.5.0"
+
+
+def _singular_values(x: Value) -> Value:
+    """Of a matrix that is not finite they are nan, as LAPACK gives them without vectors. NumPy before 2.5 raises for nan."""
+    lost = np.any(ops.isinf(x) if _NAN_RAISES else ops.logical_not(ops.isfinite(x)), axis=(-2, -1), keepdims=True)
+    s = svd(shapes.where(lost, np.eye(*shape_of(x)[-2:], dtype=dtype_of(x)), x), full=False)[1]
+    return shapes.where(lost[..., 0], np.array(np.nan, dtype_of(s)), s)
 
 
 def _without_slope(y: Value, x: Value) -> Value:

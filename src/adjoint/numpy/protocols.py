@@ -102,7 +102,7 @@ def _missing(name: str) -> Callable[[Traced], NoReturn]:
 
     def getter(self: Traced) -> NoReturn:
         called, better = advice()
-        inside = f", which {called} asks for," if better else ""
+        inside = f", which {called} asks for," if called and better else ""
         raise AttributeMissingError(
             f"a value traced by {self.by.name} has no .{name}{inside} since it has no memory; "
             f"{better or 'use NumPy functions that make a new array'}, or ad.stop_gradient(x) if a constant is meant"

@@ -276,6 +276,8 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Valu
     a = lift(a)
     if side not in ("left", "right"):
         raise ValueError(f"search side must be 'left' or 'right' (got {side!r})")
+    if ndim_of(a) != 1:
+        raise ValueError(f"searchsorted takes a sorted array of one axis, not {ndim_of(a)}")
     if sorter is not None:
         a = take(a, sorter)
     return sorts.searchsorted(a, lift(v), side=side)

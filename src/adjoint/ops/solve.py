@@ -114,7 +114,7 @@ def _inv(a: Any, *, strict: bool) -> Any:
     try:
         return np.linalg.inv(a)
     except np.linalg.LinAlgError:
-        if strict:
+        if strict or a.shape[-1] != a.shape[-2]:
             raise
         if a.ndim == 2:
             return np.full_like(a, np.nan)

@@ -24,7 +24,10 @@ from .shape import all_batched, concatenate, stack
 
 
 def _rows(index: Any, n: int) -> Any:
-    """Indices within rows of length n (the last axis) as indices in the flattened array."""
+    """Indices within rows of length n (the last axis) as indices in the flattened array, where others would be of another row."""
+    if index.size and not -n <= index.min() <= index.max() < n:
+        worst = index.min() if index.min() < -n else index.max()
+        raise IndexError(f"index {worst} is out of bounds for an axis of size {n}")
     rows = math.prod(index.shape[:-1])
     start = np.arange(0, rows * n, n).reshape(*index.shape[:-1], 1) if n else np.zeros((1,) * index.ndim, int)
     return np.where(index < 0, index + n, index) + start

@@ -23,7 +23,9 @@ def number(x: Any, what: str) -> Any:
     2.0
     """
     if is_batched(x):
-        raise UnsupportedError(f"{what} a value inside vmap differs between examples; use ad.map to run the examples one by one")
+        raise UnsupportedError(
+            f"{what} a value inside vmap may differ between examples; use ad.map to run the examples one by one"
+        )
     if isinstance(x, (tuple, list)):
         return type(x)([number(item, what) for item in x])
     while isinstance(x, Traced):

@@ -16,7 +16,7 @@ from ..numpy import linalg as numpy_linalg
 from ..numpy.dropin import drop_in
 from ..numpy.reduce import squared
 from ..numpy.shape import astype
-from ..ops import banded, decompose, determinant, matrix
+from ..ops import banded, decompose, determinant, matrix, pseudo
 from ..ops import broadcast as shapes
 from ..ops import matrix_functions as functions
 from ..ops import solve as systems
@@ -148,6 +148,8 @@ def lstsq(
     if 0 in shape_of(a) and ndim_of(a) == 2 and shape_of(a)[0] == shape_of(b)[0]:
         return _nothing_to_solve(a, b)
     a = a if dtype_of(a).kind in "fc" else astype(a, float)
+    if ndim_of(a) > 2 or ndim_of(b) > 2:
+        return _least_squares_of_a_stack(a, b, float(np.finfo(dtype_of(a)).eps) if cond is None else float(cond), lapack_driver)
     x, residuals, rank, s = numpy_linalg.lstsq(a, b, float(np.finfo(dtype_of(a)).eps) if cond is None else cond)
     if shape_of(residuals) == (0,) or lapack_driver == "gelsy":
         residuals = np.array([], dtype_of(x))
@@ -156,6 +158,29 @@ def lstsq(
         residuals = shapes.reshape(residuals, shape=()) if ndim_of(b) == 1 else residuals
     # The driver gelsy gives neither residuals nor singular values.
     return x, residuals, astype(rank, int) if isinstance(rank, Traced) else int(rank), None if lapack_driver == "gelsy" else s
+
+
+def _least_squares_of_a_stack(a: Value, b: Value, cond: float, lapack_driver: str | None) -> Any:
+    """As SciPy since 1.18: the residuals of a matrix without full rank are nan. Before, there are none if no rank is full."""
+    vector = ndim_of(b) == 1
+    b = b if dtype_of(b).kind in "fc" else astype(b, float)
+    b = shapes.reshape(b, shape=(*shape_of(b), 1)) if vector else b
+    (*lead_a, m, n), (*lead_b, rows, columns) = shape_of(a), shape_of(b)
+    if m != rows:
+        raise ValueError(f"Shape mismatch: a and b should have the same number of rows ({m} != {rows}).")
+    lead = np.broadcast_shapes(tuple(lead_a), tuple(lead_b))
+    a, b = np.broadcast_to(a, (*lead, m, n)), np.broadcast_to(b, (*lead, m, columns))
+    x, s, rank = pseudo.lstsq(a, b, rcond=cond)
+    x = x[..., 0] if vector else x
+    if m <= n or lapack_driver == "gelsy":
+        residuals = np.zeros((*lead, 0), dtype_of(x))
+    else:
+        rest = b[..., 0] - np.matvec(a, x) if vector else b - a @ x
+        full = rank == n if vector else np.expand_dims(rank == n, -1)
+        residuals = np.sum(squared(rest), axis=-1 if vector else -2)
+        residuals = np.where(full, residuals, np.array(np.nan, dtype_of(s)))
+        residuals = astype(residuals, dtype_of(x)) if _RESIDUALS_LIKE_X else residuals
+    return x, residuals, astype(rank, int), None if lapack_driver == "gelsy" else s
 
 
 def _nothing_to_solve(a: Value, b: Value) -> Any:

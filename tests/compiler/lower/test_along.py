@@ -77,3 +77,12 @@ def test_sorted(shape, axis):
 @pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0)])
 def test_without_elements(shape):
     check(lambda x, i: np.take_along_axis(x, i, axis=-1), np.zeros(shape), np.zeros((*shape[:-1], 0), int))
+
+
+@pytest.mark.parametrize("transform", [ad.jacrev, ad.jacfwd, lambda f: ad.vmap(ad.grad(lambda x: np.sum(f(x))))])
+@pytest.mark.parametrize("place", [2, 3, 5, 6, -3, 10**8])
+def test_a_constant_place_out_of_bounds_is_no_place_in_another_row(place, transform):
+    """The values themselves are not computed: the derivative must notice."""
+    f = ad.jit(transform(lambda x: 2.0 * np.take_along_axis(x, np.array([[place], [0], [0]]), 1)))
+    with pytest.raises(IndexError):
+        f(np.ones((4, 3, 2)) if transform not in (ad.jacrev, ad.jacfwd) else np.ones((3, 2)))
