@@ -35,7 +35,7 @@ from ..ir.graph import Equation, Graph, Literal, Operand
 from ..ops import control
 from .finite import finite, is_tame, loop_tame, ordinary_products
 from .notation import python_name
-from .python_text import PRELUDE, TABLE, Call, array, definitions, number, readably, written
+from .python_text import PRELUDE, TABLE, PythonCall, array, definitions, number, readably, written
 
 _BUILTINS = frozenset(dir(builtins))
 
@@ -191,7 +191,7 @@ class _Function:
         given = [o.type if isinstance(o, Literal) else types[o] for o in equation.inputs]
         if self.readable:
             return readably(equation, args, given)
-        return written(equation, Call(args, equation.params, given))
+        return written(equation, PythonCall(args, equation.params, given))
 
     def _noted(self, lines: list[str], line: str) -> list[str]:
         """Lines with the source line that they come from, once if the text is to be readable."""
@@ -453,7 +453,7 @@ _STRUCTURED: dict[Op, Callable[..., list[str]]] = {
 def has_text(op: Op, params: dict[str, Any], types: Sequence[Type]) -> bool:
     """Whether an op on operands of these types can be written."""
     try:
-        return op in _STRUCTURED or bool(written(Equation(op, (), params, (), ()), Call(["x"] * len(types), params, types)))
+        return op in _STRUCTURED or bool(written(Equation(op, (), params, (), ()), PythonCall(["x"] * len(types), params, types)))
     except UnsupportedError:
         return False
 

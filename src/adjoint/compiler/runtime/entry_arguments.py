@@ -10,10 +10,10 @@ from enum import IntEnum
 from ...core.places import Check, Load
 from ..llvm.routine import InterpreterRoutine
 from . import cpython as py
-from .description import WORD, Apart, Head, Input, Kind, Opening, Read
+from .description import WORD, Apart, Head, Input, ObjectKind, Opening, Read
 
 
-class Call(InterpreterRoutine):
+class EntryRoutine(InterpreterRoutine):
     """The body of a call: what it reads of the description, and the references that it owns."""
 
     def __init__(self, called: set[str]) -> None:
@@ -46,7 +46,7 @@ def field(code: InterpreterRoutine, record: str, field: IntEnum, kind: str = "i6
     return code.load(kind, record, WORD * field)
 
 
-def open_containers(code: Call, count: str) -> None:
+def open_containers(code: EntryRoutine, count: str) -> None:
     """Write the arguments, then the items of every container, into the frame."""
     with code.loop("%nargs") as i:
         code.store(f"ptr {code.load('ptr', code.word_at('%args', i))}", code.word_at("%frame", i))
@@ -56,7 +56,7 @@ def open_containers(code: Call, count: str) -> None:
         _open_container(code, code.record(openings, i, Opening), place, key, value)
 
 
-def _open_container(code: Call, record: str, place: str, next_key: str, next_value: str) -> None:
+def _open_container(code: EntryRoutine, record: str, place: str, next_key: str, next_value: str) -> None:
     """Write the items of one container into the frame; None has no items. A dict is read in its order, which loops follow."""
     container = code.load("ptr", code.address("%frame", field(code, record, Opening.SOURCE)))
     code.need_equal("ptr", code.load("ptr", container, py.TYPE), field(code, record, Opening.CLASS, "ptr"), "miss")
@@ -64,8 +64,8 @@ def _open_container(code: Call, record: str, place: str, next_key: str, next_val
     target, held = (code.address("%frame", field(code, record, at)) for at in (Opening.TARGET, Opening.HELD))
     keys = code.address("%self", field(code, record, Opening.KEYS))
 
-    def item(kind: Kind, j: str) -> str:
-        if kind is not Kind.DICT:
+    def item(kind: ObjectKind, j: str) -> str:
+        if kind is not ObjectKind.DICT:
             return code.call(f"{_CLASSES[kind]}_GetItem", f"ptr {container}", f"i64 {j}")
         more = code.call("PyDict_Next", f"ptr {container}", f"ptr {place}", f"ptr {next_key}", f"ptr {next_value}")
         code.need_equal("i32", more, 1, "miss")
@@ -82,11 +82,11 @@ def _open_container(code: Call, record: str, place: str, next_key: str, next_val
     for kind, label in labels.items():
         code.label(label)
         code.need_equal("i64", code.call(f"{_CLASSES[kind]}_Size", f"ptr {container}"), size, "miss")
-        if kind is Kind.DICT:
+        if kind is ObjectKind.DICT:
             code.store("i64 0", place)
         with code.loop(size) as j:
             part = item(kind, j)
-            if kind is not Kind.TUPLE:  # another thread, or the __eq__ of a key, may remove the item: own a reference
+            if kind is not ObjectKind.TUPLE:  # another thread, or the __eq__ of a key, may remove the item: own a reference
                 code.call("Py_IncRef", f"ptr {part}")
                 code.store(f"ptr {part}", code.word_at(held, j))
             code.store(f"ptr {part}", code.word_at(target, j))
@@ -94,10 +94,10 @@ def _open_container(code: Call, record: str, place: str, next_key: str, next_val
     code.label(after)
 
 
-_CLASSES = {Kind.TUPLE: "PyTuple", Kind.LIST: "PyList", Kind.DICT: "PyDict"}
+_CLASSES = {ObjectKind.TUPLE: "PyTuple", ObjectKind.LIST: "PyList", ObjectKind.DICT: "PyDict"}
 
 
-def read_places(code: Call, count: str) -> None:
+def read_places(code: EntryRoutine, count: str) -> None:
     """Write the values of the places into the frame, and check them."""
     places = code.place(Head.READS)
     with code.loop(count) as i:
@@ -118,7 +118,7 @@ def read_places(code: Call, count: str) -> None:
         _check_value(code, record, holder, value)
 
 
-def _load_value(code: Call, record: str, holder: str) -> str:
+def _load_value(code: EntryRoutine, record: str, holder: str) -> str:
     """The value at a place, with an owned reference: another thread may rebind it."""
     held = code.address("%frame", field(code, record, Read.HELD))
     labels = {load: code.mark(load.name.lower()) for load in Load}
@@ -165,7 +165,7 @@ def _load_value(code: Call, record: str, holder: str) -> str:
     return result
 
 
-def _check_value(code: Call, record: str, holder: str, value: str) -> None:
+def _check_value(code: EntryRoutine, record: str, holder: str, value: str) -> None:
     """Continue if the check of a value, which was read from its holder, holds."""
     labels = {check: code.mark(check.name.lower()) for check in Check}
     done = labels[Check.INPUT]
@@ -236,7 +236,7 @@ def _check_value(code: Call, record: str, holder: str, value: str) -> None:
     code.label(done)
 
 
-def _need_missing(code: Call, value: str, name: str) -> None:
+def _need_missing(code: EntryRoutine, value: str, name: str) -> None:
     """Continue if an object has no attribute of a name, without its `__getattr__`."""
     is_quiet = py.QUIET_ATTRIBUTE in py.FUNCTIONS
     if is_quiet:
@@ -257,13 +257,13 @@ def _need_missing(code: Call, value: str, name: str) -> None:
         code.call("PyErr_Clear")
 
 
-def read_inputs(code: Call, objects: str, table: str) -> None:
+def read_inputs(code: EntryRoutine, objects: str, table: str) -> None:
     inputs = code.place(Head.INPUTS)
     with code.loop(code.word(Head.INPUT_COUNT)) as i:
         record = code.record(inputs, i, Input)
         value = code.load("ptr", code.address(objects, field(code, record, Input.SOURCE)))
         array, number, read = code.mark("array"), code.mark("number"), code.mark("read")
-        code.branch(code.equal("i64", field(code, record, Input.KIND), Kind.ARRAY), array, number)
+        code.branch(code.equal("i64", field(code, record, Input.KIND), ObjectKind.ARRAY), array, number)
         code.label(array)
         first = code.let(f"call ptr @entry.array(ptr %self, ptr {record}, ptr {value})")
         code.jump(read)
@@ -277,7 +277,7 @@ def read_inputs(code: Call, objects: str, table: str) -> None:
         code.store(f"ptr {data}", code.word_at(table, i))
 
 
-def check_apart(code: Call, table: str) -> None:
+def check_apart(code: EntryRoutine, table: str) -> None:
     """Continue if no two inputs share memory of which one is written to."""
     pairs = code.place(Head.APARTS)
     with code.loop(code.word(Head.APART_COUNT)) as i:
@@ -335,7 +335,7 @@ def check_number(called: set[str]) -> str:
     overflow = code.let("alloca i32, align 4")
     code.need_equal("ptr", code.load("ptr", "%object", py.TYPE), field(code, "%input", Input.CLASS, "ptr"), "miss")
     kind = field(code, "%input", Input.KIND)
-    code.switch(kind, {Kind.BOOL: "bool", Kind.INT: "int"}, "floating")
+    code.switch(kind, {ObjectKind.BOOL: "bool", ObjectKind.INT: "int"}, "floating")
 
     code.label("floating")
     code.do(f"ret ptr {code.address('%object', py.VALUE)}")
