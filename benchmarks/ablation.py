@@ -31,7 +31,7 @@ from contenders import THREADS, prepare
 from workloads import WORKLOADS, Workload
 
 ROUNDS = 5
-TIMED_ALWAYS = {"kept_blocks", "native_entry", "foreign_arrays", "optimiser"}  # change no text
+TIMED_ALWAYS = {"kept_blocks", "native_entry", "foreign_arrays"}  # change no text
 THREADED = {"pieces", "parallel_groups", "one_blas_thread"}  # measured by the clock, on two threads
 COMPILING = {"functions_apart", "inline_kernels"}  # the time to compile is measured as well
 FIRST_CALL = {"quick_code", "program_cache", "compiled_apart"}  # the first call in a process

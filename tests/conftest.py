@@ -2,7 +2,6 @@ import gc
 import os
 import shutil
 import tempfile
-from contextlib import nullcontext
 
 # Before NumPy is loaded: processes that share the cores have one thread of BLAS each. Otherwise most calls wait for threads that
 # are not scheduled: `logm` of a 3 by 3 matrix takes 50 ms of processor time instead of 2.
@@ -12,10 +11,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
-from machine_code import choose, is_optimised
 from night import AT_NIGHT, combined, examples
-
-from adjoint.compiler.switches import Switch, without
 
 settings.register_profile(
     "adjoint",
@@ -39,7 +35,6 @@ def pytest_unconfigure():
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "sampled(every): about one in `every` combinations of parameters, all in `make nightly`")
-    config.addinivalue_line("markers", "optimised: compiled with LLVM's optimiser, which a part of the tests do without")
 
 
 def pytest_collection_modifyitems(config, items):
@@ -55,7 +50,6 @@ def pytest_collection_modifyitems(config, items):
     if left_out:
         config.hook.pytest_deselected(items=[item for item in items if item in left_out])
         items[:] = [item for item in items if item not in left_out]
-    choose(items)
 
 
 def pytest_collection_finish():
@@ -85,12 +79,6 @@ def browser():
 @pytest.fixture
 def rng():
     return np.random.default_rng(0)
-
-
-@pytest.fixture(autouse=True)
-def _machine_code(request):
-    with nullcontext() if is_optimised(request.node) else without(Switch.OPTIMISER):
-        yield
 
 
 @pytest.fixture(autouse=True)

@@ -18,7 +18,6 @@ from adjoint.compiler.cuda.ptx import Use, assembled, assembler, ptx
 from adjoint.compiler.cuda.text import DeviceKernel, DeviceModule
 from adjoint.compiler.lower.kernel import View
 from adjoint.compiler.native import load, object_code
-from adjoint.compiler.switches import Switch, without
 from adjoint.core.types import Type
 
 NOISE = 0xFF  # each byte of new memory: nan, -1 or a bool that is neither, so that missing writes show
@@ -68,8 +67,7 @@ class Simulator:
         """The functions of a module, by name."""
         if not module.entries:
             return {}
-        with without(Switch.OPTIMISER):
-            engine = load(object_code(module.for_simulator(self.lag))[1])
+        engine = load(object_code(module.for_simulator(self.lag), quickly=True)[1])
         kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
         self.engines.append(engine)
         return {name: kind(engine.get_function_address(name)) for name in (entry.name for entry in module.entries.values())}

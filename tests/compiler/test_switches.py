@@ -17,7 +17,6 @@ from adjoint.scipy.linalg import solve_triangular
 
 ASKED = asked(100) // 25
 ALL = tuple(Switch)
-OURS = tuple(switch for switch in ALL if switch is not Switch.OPTIMISER)  # what LLVM makes of the others is tried as well
 
 
 def softmax(x):
@@ -192,12 +191,12 @@ def test_programs_that_use_it_are_right_without(switch, texts):
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_all_off_together(name):
-    same(compiled(name, *OURS)[0], name)
+    same(compiled(name, *ALL)[0], name)
 
 
 @pytest.mark.parametrize("number", range(ASKED))
 def test_random_programs_with_all_off(number):
-    with without(*OURS):
+    with without(*ALL):
         for drawn in programs.drawn(7000 + number, 3, programs.SHAPES, longest=6):
             programs.check_values(*drawn)
             programs.check_derivatives(*drawn)
@@ -206,7 +205,7 @@ def test_random_programs_with_all_off(number):
 @pytest.mark.parametrize("number", range(ASKED))
 def test_random_programs_with_some_off(number):
     rng = np.random.default_rng(number)
-    with without(*(switch for switch in OURS if rng.random() < 0.5)):
+    with without(*(switch for switch in ALL if rng.random() < 0.5)):
         for drawn in programs.drawn(8000 + number, 2, programs.SHAPES, longest=6):
             programs.check_values(*drawn)
             programs.check_derivatives(*drawn)

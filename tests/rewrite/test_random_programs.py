@@ -269,14 +269,14 @@ def test_forms_of_programs_that_hypothesis_builds_agree(shard):
 
     @seed(shard)
     @settings(max_examples=PER_SHARD, database=None)
-    @given(descriptions, st.sampled_from(range(2**16)))
+    @given(descriptions, st.integers(0, 2**16))
     def agree(made, number):
         seen.add((tuple(which % len(STEPS) for which, _, _ in made[0]), made[1]))
         check_program(*made, np.random.default_rng(number))
 
     agree()
     assert len(seen) > PER_SHARD / 2
-    assert len({which for steps, _ in seen for which in steps}) > len(STEPS) / 3
+    assert len({which for steps, _ in seen for which in steps}) > len(STEPS) / 2
 
 
 @settings(max_examples=examples(60, 4))

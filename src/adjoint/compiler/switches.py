@@ -62,7 +62,6 @@ class Switch(Enum):
     FOREIGN_ARRAYS = "foreign_arrays", "a foreign call remembers its arrays by their addresses"
     NATIVE_ENTRY = "native_entry", "arguments are opened and checked by machine code"
     COMPILED_APART = "compiled_apart", "LLVM compiles large functions in several threads"
-    OPTIMISER = "optimiser", "LLVM vectorizes and optimises the code of a program"
     QUICK_CODE = "quick_code", "code that runs once per call is compiled without the optimiser"
     PROGRAM_CACHE = "program_cache", "programs are kept on disk by their staged graph, beside the machine code"
 

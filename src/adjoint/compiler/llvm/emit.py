@@ -34,7 +34,6 @@ from ..switches import Switch, key
 PIPELINE = "1, vectors"  # names what `optimise` does, for the cache key
 MOST_PARTS = 8
 LOOP = 40  # lines of straight-line code that compile as long as vectorizing the loops of a function: about 10 ms
-_UNOPTIMISED, _QUICK, _FULL = 0, 1, 3  # levels of LLVM's code generator; the optimiser runs before the last one
 _FUNCTION = re.compile(r"^define .*?^}\n?", re.MULTILINE | re.DOTALL)
 _NAME = re.compile(r"@([\w.]+)")
 _LARGE = re.compile(r"^define internal (void @\w+\([^\n]*?\)) nounwind noinline")
@@ -59,7 +58,7 @@ def converts_halves() -> bool:
     return not made.triple.startswith(("x86", "i686", "i386")) or "+f16c" in features.split(",")
 
 
-def machine(level: int = _FULL) -> Any:
+def machine(level: int = 3) -> Any:
     """LLVM's target machine. An engine owns its own."""
     made, processor, features = target()
     return made.create_target_machine(cpu=processor, features=features, opt=level, codemodel="jitdefault", jit=True)
@@ -105,16 +104,15 @@ def object_code(text: str, quickly: bool = False) -> list[bytes]:
     """
     main = threading.main_thread()
     dropped = threading.Event()
-    level = _UNOPTIMISED if not Switch.OPTIMISER.on else _QUICK if quickly else _FULL
     if not main.is_alive():  # atexit functions cannot start threads
-        return [_compiled(text, level, dropped)]
+        return [_compiled(text, quickly, dropped)]
     texts = [text] if quickly or not Switch.COMPILED_APART.on else parts(text, min(default_threads(), MOST_PARTS))
     here = 0 if threading.current_thread() is main else 1  # parts that this thread compiles itself
-    others = [_Part(part, level, dropped) for part in texts[here:]]
+    others = [_Part(part, quickly, dropped) for part in texts[here:]]
     try:
         for other in others:
             other.start()
-        return [*(_compiled(part, level, dropped) for part in texts[:here]), *(other.result() for other in others)]
+        return [*(_compiled(part, quickly, dropped) for part in texts[:here]), *(other.result() for other in others)]
     except BaseException:
         dropped.set()
         raise
@@ -140,9 +138,9 @@ _LONGEST_WAIT = 30  # seconds, at the end of the process
 class _Part(threading.Thread):
     """A part that is compiled in a separate thread."""
 
-    def __init__(self, text: str, level: int, dropped: threading.Event) -> None:
+    def __init__(self, text: str, quickly: bool, dropped: threading.Event) -> None:
         super().__init__(name="adjoint compiles", daemon=True)
-        self.given = text, level, dropped
+        self.given = text, quickly, dropped
         self.code: bytes | None = None
         self.error: Exception | None = None
 
@@ -173,10 +171,10 @@ def _wait_for_parts() -> None:
         part.join(_LONGEST_WAIT)
 
 
-def _compiled(text: str, level: int, dropped: threading.Event) -> bytes:
+def _compiled(text: str, quickly: bool, dropped: threading.Event) -> bytes:
     """The machine code of a text; nothing if it is no longer needed."""
-    module, own = llvm.parse_assembly(text, llvm.create_context()), machine(level)
-    if level == _FULL and not dropped.is_set():
+    module, own = llvm.parse_assembly(text, llvm.create_context()), machine(1 if quickly else 3)
+    if not quickly and not dropped.is_set():
         optimise(module, own)
     if dropped.is_set():
         return b""
