@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import adjoint as ad
+from adjoint.core.op import OPS
 from adjoint.ir import edit
 from adjoint.ir.check import check
 from adjoint.ir.columns import columns_of
@@ -182,3 +183,23 @@ def test_operands_of_a_checkpoint_that_it_does_not_read_are_dropped():
     g = edit.dead_code(ad.graph(lambda x, y: ad.checkpoint(lambda x, y: (np.sin(x), np.sin(y)))(x, y)[1])(1.0, 2.0))
     (e,) = g.equations
     assert e.inputs == (1,)
+
+
+def test_equations_are_rewritten_and_their_results_read_instead():
+    class Negated:
+        """-cos x in place of sin x."""
+
+        def __init__(self, e, number):
+            self.e, self.number = e, number + 2
+
+        def write(self):
+            cosine = dataclasses.replace(self.e, op=OPS["cos"], outputs=(self.number - 2,))
+            negative = dataclasses.replace(self.e, op=OPS["neg"], inputs=cosine.outputs, outputs=(self.number - 1,))
+            return [cosine, negative], {self.e.outputs[0]: self.number - 1}
+
+    f = ad.graph(lambda x: (np.sin(x) * 2.0, np.sin(2.0 * x), np.sin(x)))(X)
+    made = edit.rewrite_equations(f, lambda e, number: Negated(e, number) if e.op.name == "sin" else None)
+    check(edit.renumber(made))
+    for found, wanted in zip(edit.renumber(made).run_flat([X]), (-2 * np.cos(X), -np.cos(2 * X), -np.cos(X)), strict=True):
+        np.testing.assert_allclose(found, wanted)
+    assert edit.rewrite_equations(f, lambda e, number: None) is f

@@ -1,8 +1,8 @@
 """Tables of text: widths on a terminal, and what each form escapes."""
 
-from adjoint.view.columns import Row, Table, to_html, to_latex, to_markdown, to_text, width_of
+from adjoint.view.columns import Table, TableRow, to_html, to_latex, to_markdown, to_text, width_of
 
-TABLE = Table(("a", "b"), ((Row((["v̄ = 1"], ["x", "y|z"])),), (), (Row((["<i>"], [])),)), "a note")
+TABLE = Table(("a", "b"), ((TableRow((["v̄ = 1"], ["x", "y|z"])),), (), (TableRow((["<i>"], [])),)), "a note")
 
 
 def test_width():
@@ -21,7 +21,7 @@ def test_text_is_aligned():
         "<i>   │",
         "a note",
     ]
-    assert to_text(Table(("a",), ((Row((["x"],)),),)), is_ascii=True) == "a\n-\nx"
+    assert to_text(Table(("a",), ((TableRow((["x"],)),),)), is_ascii=True) == "a\n-\nx"
 
 
 def test_markdown_escapes():

@@ -22,7 +22,7 @@ from ..eager.mutation import Watch
 from ..eager.on_gpu import follows_gpu, landed
 from ..eager.tape import Node, Tape
 from ..numpy.layout import own_copy
-from ..staging.deferred import tape_in_stage
+from ..staging.deferred import tape_for
 from .arguments import (
     Results,
     adopted,
@@ -63,9 +63,8 @@ class Recording:
         self.f, self.transform = f, transform
         self.indices, self.single = positions(argnums, len(args), transform)
         self.inputs, self.structures = open_arguments(args, self.indices, transform)
-        staged = bool(self.inputs) and isinstance(self.inputs[0], Traced)
         caught = Caught(f, transform)
-        with tape_in_stage(self.inputs, transform, lasting) if staged else Tape(transform, lasting=lasting) as tape:
+        with tape_for(self.inputs, transform, lasting) as tape:
             leaves = [tape.leaf(x) for x in self.inputs]
             self.nodes: list[Node] = [leaf.aux for leaf in leaves]
             watch_arguments(tape.watch, args, self.indices, self.inputs)

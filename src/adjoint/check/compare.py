@@ -22,7 +22,7 @@ Function = Callable[..., Any]
 REPEATS, LONG = 5, 0.05  # a method is timed as the best of five runs, unless one run takes longer than this
 
 
-class Row(NamedTuple):
+class MethodResult(NamedTuple):
     """One method: its derivative, its error against the reference, and its cost; or why it does not apply."""
 
     method: str
@@ -37,10 +37,10 @@ class Comparison:
     """The result of `compare`. Prints as a table; `rows` holds the numbers, `reference` the method that errors are relative
     to."""
 
-    def __init__(self, title: str, rows: list[Row], reference: str) -> None:
+    def __init__(self, title: str, rows: list[MethodResult], reference: str) -> None:
         self.title, self.rows, self.reference = title, rows, reference
 
-    def __getitem__(self, method: str) -> Row:
+    def __getitem__(self, method: str) -> MethodResult:
         for row in self.rows:
             if row.method == method:
                 return row
@@ -137,14 +137,14 @@ def _any_complex(tree: Any) -> bool:
     return any(np.asarray(x).dtype.kind == "c" for x in flatten(tree)[0])
 
 
-def _measured(method: str, run: Callable[[_Counted], Any], f: Function) -> Row:
+def _measured(method: str, run: Callable[[_Counted], Any], f: Function) -> MethodResult:
     """Run one method: the first time to count evaluations, then a few times for the clock."""
     counted = _Counted(f)
     try:
         value = run(counted)
     except Exception as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
-        return Row(method, None, None, counted.calls, 0.0, reason.removesuffix(f" ({getattr(error, 'line', '')})"))
+        return MethodResult(method, None, None, counted.calls, 0.0, reason.removesuffix(f" ({getattr(error, 'line', '')})"))
     calls, best = counted.calls, np.inf
     for _ in range(REPEATS):
         start = time.perf_counter()
@@ -152,7 +152,7 @@ def _measured(method: str, run: Callable[[_Counted], Any], f: Function) -> Row:
         best = min(best, time.perf_counter() - start)
         if best > LONG:
             break
-    return Row(method, value, None, calls, float(best))
+    return MethodResult(method, value, None, calls, float(best))
 
 
 def _error(value: Any, reference: Any) -> float | None:

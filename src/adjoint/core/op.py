@@ -35,7 +35,7 @@ from .bind import Trace, Traced, bind, is_array
 from .errors import UnsupportedError
 from .locks import cached
 
-Rule = Callable[..., Any]
+OpRule = Callable[..., Any]  # a function of a declaration: a derivative, a batching rule, a rule of types
 
 
 class Case(NamedTuple):
@@ -111,7 +111,7 @@ class Op:
     # in front are independent examples. None if this is not known: then there is `batch(flags, *args, **params)`, on
     # arguments with a batch axis in front where the flag is true.
     axes: str | tuple[str, ...] | None = None
-    batch: Rule | None = None
+    batch: OpRule | None = None
     # Samples for the tests: an interval, or one for each argument; whether complex ones are drawn too; whole calls.
     domain: Any = (-2.0, 2.0)
     complex_domain: bool = False
@@ -119,7 +119,7 @@ class Op:
     doc: str = ""
     many: bool = False  # returns a tuple of arrays
     choice: bool = False  # selects among its elements: a partial of 0 means that one was not selected
-    into: Rule | None = None  # adds the transpose to an array in place, touching only what it must
+    into: OpRule | None = None  # adds the transpose to an array in place, touching only what it must
     no_axes: str = "scalar"  # what NumPy gives as a result without axes: "scalar", "array", or "same" as the first argument
     commutative: bool = False  # op(a, b) is op(b, a)
     parity: str = ""  # "odd" or "even", of a function of one number
@@ -129,7 +129,7 @@ class Op:
     typed_by_value: bool = False  # the result is complex for some numbers, and real for others
     indexed: bool = False  # has a basic index, `spec`, whose integers differ from equation to equation
     # In compiled code: an expression in other ops, or the word of `compiler.lower.scalar` if that is not the name.
-    scalar: str | Rule | None = None
+    scalar: str | OpRule | None = None
     # In formulas: Python's operator (derived from an implementation that is one), another name, and LaTeX: a name, or a
     # formula in which #1, #2, … stand for the arguments.
     infix: str = ""
@@ -228,9 +228,9 @@ class Limit(NamedTuple):
     rotate(y, *xs, **params)    results with other vectors of the same spaces
     """
 
-    split: Rule
-    vjp: Rule
-    rotate: Rule
+    split: OpRule
+    vjp: OpRule
+    rotate: OpRule
 
 
 class Opaque(Op):
@@ -246,8 +246,8 @@ class Opaque(Op):
         self,
         name: str,
         impl: Callable[..., Any],
-        jvp: Rule | None,
-        vjp: Rule | None,
+        jvp: OpRule | None,
+        vjp: OpRule | None,
         limit: Limit | None = None,
         **facts: Any,
     ) -> None:
@@ -316,11 +316,11 @@ class Structured(Op):
         self,
         name: str,
         impl: Callable[..., Any],
-        types: Rule,
+        types: OpRule,
         returning: Sequence[str],
-        lasting: Rule,
-        carries: Rule,
-        shortened: Rule,
+        lasting: OpRule,
+        carries: OpRule,
+        shortened: OpRule,
         given: int | None = None,
         **facts: Any,
     ) -> None:
@@ -330,8 +330,8 @@ class Structured(Op):
         self.returning = tuple(returning)
         self.lasting, self.carries, self.shortened = lasting, carries, shortened
         self.masks_tangents = False
-        self.jvp: Rule = functools.partial(_no_rules, name)
-        self.vjp: Rule = functools.partial(_no_rules, name)
+        self.jvp: OpRule = functools.partial(_no_rules, name)
+        self.vjp: OpRule = functools.partial(_no_rules, name)
 
 
 def _no_rules(name: str, *args: Any) -> Any:

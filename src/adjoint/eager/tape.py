@@ -142,46 +142,23 @@ class Tape(Trace):
         return with_gaps(Traced(self, value, kind(None, (), None, None, {}, shape_of(value), dtype_of(value))))
 
     def process(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        values = []
-        parents = []
-        mask = 0
-        bit = 1
-        plain = True
-        for a in args:
-            if isinstance(a, Traced):
-                if a.by is self:
-                    parents.append(a.aux)
-                    mask |= bit
-                    a = a.value
-                    if isinstance(a, Traced):
-                        plain = False
-                elif a.by is FRESH:
-                    a = a.value
-                else:
-                    plain = False
-                    a = snapshot(a)
-            values.append(a)
-            bit += bit
+        """Run an op on the values of its arguments, and record a node with what its VJP needs."""
+        values, parents, mask, plain = self.opened(args)
         if not plain and (other := foreign(values, self.twice)) is not None and "of" not in params:
             values, parents = self.lifted(other, args, values)
         if isinstance(op, Constant):
             return op.impl(*values, **params) if plain else bind(op, *values, **params)
         if isinstance(op, Structured) and self.joint:
             return self.structured(op, values, parents, mask, params, args)
-        if plain:
-            y = op.impl(*values, **params)
-        else:
-            y = bind(op, *values, **params)
-            self.complicate()
+        y = op.impl(*values, **params) if plain else bind(op, *values, **params)
         key = (len(values), mask)
         step = op.derived.get(key) or plan(op, *key)
-        if mask + 1 != bit:  # some argument is a constant
-            for i, what in enumerate(step.keep[1:]):
-                if what == VALUE and not mask >> i & 1 and type(values[i]) is ndarray:
-                    values[i] = self.secure(values[i])
+        if mask + 1 < 1 << len(values):  # some argument is a constant
+            self.secure_constants(step, values, mask)
         saved = save(step.keep, y, values)
-        if op.many:
+        if not plain or op.many:
             self.complicate()
+        if op.many:
             several = Outputs(op, parents, step, saved, params, (), None, plain)  # type: ignore[arg-type]
             rate = rates(op, y, params)
             return self.outputs(y if rate is None else self.spread(several, y, values, rate), several, args)
@@ -195,6 +172,34 @@ class Tape(Trace):
         if self.lost is not None:
             mark(self, node, args, (result,), params)
         return result
+
+    def opened(self, args: Sequence[Any]) -> tuple[list[Any], list[Node], int, bool]:
+        """The values of arguments; the nodes of those on this tape, and which they are, as bits; whether all values are plain."""
+        values = []
+        parents = []
+        mask = 0
+        plain = True
+        for i, a in enumerate(args):
+            if isinstance(a, Traced):
+                if a.by is self:
+                    parents.append(a.aux)
+                    mask |= 1 << i
+                    a = a.value
+                    if isinstance(a, Traced):
+                        plain = False
+                elif a.by is FRESH:
+                    a = a.value
+                else:
+                    plain = False
+                    a = snapshot(a)
+            values.append(a)
+        return values, parents, mask, plain
+
+    def secure_constants(self, step: Plan, values: list[Any], mask: int) -> None:
+        """Protect the constant arrays that a step saves against later writes."""
+        for i, what in enumerate(step.keep[1:]):
+            if what == VALUE and not mask >> i & 1 and type(values[i]) is ndarray:
+                values[i] = self.secure(values[i])
 
     def lifted(self, other: Twice, args: Sequence[Any], values: list[Any]) -> tuple[list[Any], list[Node]]:
         """Values and parents; values of this tape get parts, as those of another tape have."""

@@ -21,7 +21,7 @@ from ..core.version import VERSION
 from ..ir.graph import Graph, Literal, Operand
 from ..ops import control
 from .normal import normal
-from .onnx_nodes import TABLE, TARGET, Call, Nodes, code
+from .onnx_nodes import TABLE, TARGET, Nodes, OnnxCall, code
 from .program import Part
 
 OPSET = 26  # the latest that a released ONNX Runtime runs
@@ -43,7 +43,7 @@ def _write(graph: Graph, inputs: Sequence[str], nodes: Nodes) -> list[str]:
         nodes.line = equation.line
         args = [read(o) for o in equation.inputs]
         given = [o.type if isinstance(o, Literal) else types[o] for o in equation.inputs]
-        call = Call(equation, args, given, nodes)
+        call = OnnxCall(equation, args, given, nodes)
         written = _STRUCTURED[equation.op](call) if equation.op in _STRUCTURED else TABLE[equation.op].write(call)
         made = [written] if isinstance(written, str) else written
         names.update(zip(equation.outputs, made, strict=True))
@@ -60,7 +60,7 @@ def _body(name: str, nodes: Nodes, inputs: Sequence[tuple[str, Type]], results: 
     return helper.make_graph(nodes.list, name, [_info(n, t) for n, t in inputs], [_info(n, t) for n, t in named])
 
 
-def _scan(c: Call) -> list[str]:
+def _scan(c: OnnxCall) -> list[str]:
     body, length, carries, consts = (c.equation.params[key] for key in ("body", "length", "carries", "consts"))
     fixed, first, rows = list(c.args[:consts]), list(c.args[consts : consts + carries]), list(c.args[consts + carries :])
     inner = Nodes(c.nodes)
@@ -82,7 +82,7 @@ def _scan(c: Call) -> list[str]:
     )
 
 
-def _while(c: Call) -> list[str]:
+def _while(c: OnnxCall) -> list[str]:
     test, body, asked, fixed = (c.equation.params[key] for key in ("cond", "body", "cond_consts", "body_consts"))
     state = list(c.args[asked + fixed :])
     (begin,) = _write(test, [*c.args[:asked], *state], c.nodes)
@@ -98,7 +98,7 @@ def _while(c: Call) -> list[str]:
     return c.nodes.many("Loop", ["", begin, *state], [c.nodes.fresh() for _ in types], body=graph)
 
 
-def _cond(c: Call) -> list[str]:
+def _cond(c: OnnxCall) -> list[str]:
     branches = {}
     for key, word in (("true", "then_branch"), ("false", "else_branch")):
         part, inner = c.equation.params[key], Nodes(c.nodes)
@@ -107,7 +107,7 @@ def _cond(c: Call) -> list[str]:
     return c.nodes.many("If", c.args[:1], [c.nodes.fresh() for _ in c.equation.types], **branches)
 
 
-_STRUCTURED: dict[Op, Callable[[Call], list[str]]] = {control.scan: _scan, control.while_: _while, control.cond: _cond}
+_STRUCTURED: dict[Op, Callable[[OnnxCall], list[str]]] = {control.scan: _scan, control.while_: _while, control.cond: _cond}
 
 
 def model(found: Sequence[Part]) -> Any:

@@ -65,7 +65,7 @@ class Nodes:
 
 
 @dataclass(frozen=True)
-class Call(normal.Call):
+class OnnxCall(normal.Call):
     """An equation about to be written, and the nodes that it is added to."""
 
     nodes: Nodes
@@ -84,16 +84,16 @@ def _node(kind: str, dtypes: frozenset[Dtype] = REALS, **attributes: Any) -> Spe
 _MOVED = ("Transpose", "Reshape", "Identity")  # nodes that the factor passes
 
 
-def _source(c: Call, name: str) -> str:
+def _source(c: OnnxCall, name: str) -> str:
     """The kind of the node that computes a value, ignoring nodes that only move it."""
     kind, inputs = c.nodes.made.get(name, ("", ()))
     return _source(c, inputs[0]) if kind in _MOVED else kind
 
 
-def _scaled(kind: str) -> Callable[[Call], str]:
+def _scaled(kind: str) -> Callable[[OnnxCall], str]:
     """A product or a quotient; "Scaled" if by a number."""
 
-    def write(c: Call) -> str:
+    def write(c: OnnxCall) -> str:
         numbers = [isinstance(o, Literal) and o.type.size == 1 for o in c.equation.inputs]
         if c.result.dtype != np.float64 or not any(numbers):
             return c.nodes(kind, *c.args)
@@ -111,7 +111,7 @@ def _scaled(kind: str) -> Callable[[Call], str]:
     return write
 
 
-def _matmul(c: Call) -> str:
+def _matmul(c: OnnxCall) -> str:
     if not any(_source(c, x) == "Scaled" for x in c.args) or not all(t.size for t in c.types):
         return c.nodes("MatMul", *c.args)
     stacks = np.broadcast_shapes(*(t.shape[:-2] for t in c.types))
@@ -126,7 +126,7 @@ def _matmul(c: Call) -> str:
     return c.nodes("Einsum", *args, equation=f"{','.join(terms)}->{result}")
 
 
-def _floor_divide(c: Call) -> str:
+def _floor_divide(c: OnnxCall) -> str:
     """`Div` of integers truncates, and a divisor of 0, or −1 of the lowest number, would stop the process."""
     node, (a, b) = c.nodes, c.args
     zero, one, minus = (node.constant(c.types[0].dtype.type(k)) for k in (0, 1, -1))
@@ -140,10 +140,10 @@ def _floor_divide(c: Call) -> str:
     return node("Where", is_zero, zero, node("Where", is_minus, node("Sub", zero, a), floored))
 
 
-def _shift(direction: str) -> Callable[[Call], str]:
+def _shift(direction: str) -> Callable[[OnnxCall], str]:
     """ONNX shifts unsigned integers; a negative one is shifted to the right as its complement is."""
 
-    def write(c: Call) -> str:
+    def write(c: OnnxCall) -> str:
         node, (x, n), dtype = c.nodes, c.args, c.result.dtype
         unsigned = np.dtype(f"uint{8 * dtype.itemsize}")
         negative = node("Less", x, node.constant(dtype.type(0)))
@@ -162,7 +162,7 @@ def code(dtype: Dtype) -> int:
     return int(helper.np_dtype_to_tensor_dtype(dtype))
 
 
-def _cast(c: Call) -> str:
+def _cast(c: OnnxCall) -> str:
     dtype = c.equation.params["dtype"]
     if dtype.kind == "b":
         return c.nodes("Not", c.nodes("Equal", c.args[0], c.nodes.constant(c.types[0].dtype.type(0))))
@@ -172,8 +172,8 @@ def _cast(c: Call) -> str:
 # -- reductions and order ---------------------------------------------------------------------------------------
 
 
-def _reduction(kind: str) -> Callable[[Call], str]:
-    def write(c: Call) -> str:
+def _reduction(kind: str) -> Callable[[OnnxCall], str]:
+    def write(c: OnnxCall) -> str:
         axis = c.axis if isinstance(c.axis, tuple) else (c.axis,)
         if not axis:
             return c.args[0]
@@ -182,10 +182,10 @@ def _reduction(kind: str) -> Callable[[Call], str]:
     return write
 
 
-def _extremum(kind: str) -> Callable[[Call], str]:
+def _extremum(kind: str) -> Callable[[OnnxCall], str]:
     """The result is nan if any element is."""
 
-    def write(c: Call) -> str:
+    def write(c: OnnxCall) -> str:
         found = _reduction(kind)(c)
         if c.types[0].dtype not in REALS or not c.axis:
             return found
@@ -197,10 +197,10 @@ def _extremum(kind: str) -> Callable[[Call], str]:
     return write
 
 
-def _logical(all_: bool) -> Callable[[Call], str]:
+def _logical(all_: bool) -> Callable[[OnnxCall], str]:
     """By counting, which also works for arrays without elements."""
 
-    def write(c: Call) -> str:
+    def write(c: OnnxCall) -> str:
         node = c.nodes
         truths = node("Not", c.args[0]) if all_ else c.args[0]
         count = node("Cast", truths, to=code(_I64))
@@ -212,7 +212,7 @@ def _logical(all_: bool) -> Callable[[Call], str]:
     return write
 
 
-def _argmax(c: Call) -> str:
+def _argmax(c: OnnxCall) -> str:
     """The first nan, if there is one."""
     node, axis = c.nodes, c.axis
     found = node("ArgMax", c.args[0], axis=axis, keepdims=0)
@@ -223,7 +223,7 @@ def _argmax(c: Call) -> str:
     return node("Where", some, node("ArgMax", nans, axis=axis, keepdims=0), found)
 
 
-def _argsort(c: Call) -> str:
+def _argsort(c: OnnxCall) -> str:
     """`TopK` is stable. Numbers first, nans as the largest; then once more by whether an element is nan."""
     node, axis, x = c.nodes, c.axis, c.args[0]
     count = node.integers(c.types[0].shape[axis])
@@ -235,14 +235,14 @@ def _argsort(c: Call) -> str:
     return node("GatherElements", order, _topk(c, late, count), axis=axis)
 
 
-def _topk(c: Call, x: str, count: str) -> str:
+def _topk(c: OnnxCall, x: str, count: str) -> str:
     return c.nodes.many("TopK", [x, count], [c.nodes.fresh(), c.nodes.fresh()], axis=c.axis, largest=0, sorted=1)[1]
 
 
 # -- shapes and indices -----------------------------------------------------------------------------------------
 
 
-def _reshape(c: Call, x: str | None = None, to: Shape | None = None) -> str:
+def _reshape(c: OnnxCall, x: str | None = None, to: Shape | None = None) -> str:
     wanted = c.result.shape if to is None else to
     return c.nodes("Reshape", c.args[0] if x is None else x, c.nodes.integers(*wanted), allowzero=1)
 
@@ -259,7 +259,7 @@ def _entries(spec: Any, shape_: Shape) -> list[tuple[int, int, int]]:
     return found
 
 
-def _getitem(c: Call) -> str:
+def _getitem(c: OnnxCall) -> str:
     node, full = c.nodes, c.types[0].shape
     x, region = c.args[0], list(full)
     cut = []
@@ -280,7 +280,7 @@ def _is_padding(types: Sequence[Type], params: dict[str, Any]) -> bool:
     return all(step == 1 for _, _, step in entries) and bool(np.prod(sizes)) and int(np.prod(sizes)) == types[0].size
 
 
-def _place(c: Call) -> str:
+def _place(c: OnnxCall) -> str:
     full = c.equation.params["shape"]
     entries = _entries(c.spec, full) + [(0, n, 1) for n in full[len(_entries(c.spec, full)) :]]
     x = _reshape(c, to=tuple(len(range(*entry)) for entry in entries))
@@ -289,7 +289,7 @@ def _place(c: Call) -> str:
     return c.nodes("Pad", x, c.nodes.integers(*before, *after), c.nodes.constant(c.types[0].dtype.type(0)))
 
 
-def _scatter_add(c: Call) -> str:
+def _scatter_add(c: OnnxCall) -> str:
     """`ScatterND` indexes the first axis."""
     node, axis, full = c.nodes, c.axis, c.equation.params["shape"]
     g, at = c.args
@@ -401,4 +401,4 @@ def _same_lead(types: Sequence[Type], axis: int) -> bool:
 
 TARGET = Target("ONNX", EVERY | {HALF}, TABLE)
 
-__all__ = ["TABLE", "TARGET", "Call", "Nodes", "code"]
+__all__ = ["TABLE", "TARGET", "Nodes", "OnnxCall", "code"]

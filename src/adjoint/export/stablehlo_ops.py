@@ -36,14 +36,14 @@ _I64 = np.dtype(np.int64)
 
 
 @dataclass(frozen=True)
-class Call(normal.Call):
+class StableHLOCall(normal.Call):
     """An equation about to be written, and the lines that it is added to."""
 
     lines: Lines
 
 
 def _per_element(kind: str, dtypes: frozenset[Dtype] = INEXACT) -> Spelling:
-    def write_(c: Call) -> str:
+    def write_(c: StableHLOCall) -> str:
         args = [c.lines.broadcast(x, c.result.shape) for x in c.args]
         return c.lines.op(kind if "." in kind else f"stablehlo.{kind}", *args, type_=c.result)
 
@@ -54,11 +54,11 @@ def _comparison(how: str, dtypes: frozenset[Dtype] = EVERY) -> Spelling:
     return Spelling(lambda c: c.lines.compare(how, *(c.lines.broadcast(x, c.result.shape) for x in c.args)), dtypes)
 
 
-def _where(c: Call) -> str:
+def _where(c: StableHLOCall) -> str:
     return c.lines.select(*(c.lines.broadcast(x, c.result.shape) for x in c.args))
 
 
-def _floor_divide(c: Call) -> str:
+def _floor_divide(c: StableHLOCall) -> str:
     """`divide` of integers truncates; by 0 it is not defined."""
     w = c.lines
     a, b = (w.broadcast(x, c.result.shape) for x in c.args)
@@ -74,7 +74,7 @@ def _floor_divide(c: Call) -> str:
     return w.select(none, zero, floored)
 
 
-def _conj(c: Call) -> str:
+def _conj(c: StableHLOCall) -> str:
     w, t = c.lines, Type(c.result.shape, np.empty((), c.result.dtype).real.dtype)
     re, im = (w.op(f"stablehlo.{part}", c.args[0], type_=t) for part in ("real", "imag"))
     return w.op("stablehlo.complex", re, w.op("stablehlo.negate", im, type_=t), type_=c.result)
@@ -83,8 +83,8 @@ def _conj(c: Call) -> str:
 # -- reductions and order ---------------------------------------------------------------------------------------
 
 
-def _reduction(kind: str, start: Callable[[Dtype], Any]) -> Callable[[Call], str]:
-    def write_(c: Call) -> str:
+def _reduction(kind: str, start: Callable[[Dtype], Any]) -> Callable[[StableHLOCall], str]:
+    def write_(c: StableHLOCall) -> str:
         axis = c.axis if isinstance(c.axis, tuple) else (c.axis,)
         found = c.lines.reduce(c.args[0], kind, start(c.types[0].dtype), axis) if axis else c.args[0]
         return c.lines.reshape(found, c.result.shape)
@@ -100,7 +100,7 @@ def _highest(dtype: Dtype) -> Any:
     return np.inf if dtype.kind == "f" else np.iinfo(dtype).max
 
 
-def _cumsum(c: Call) -> str:
+def _cumsum(c: StableHLOCall) -> str:
     w, t, axis = c.lines, c.types[0], c.axis
     n = t.shape[axis]
     if not t.size:
@@ -133,7 +133,7 @@ def _region(w: Lines, scalar: str, kind: str) -> None:
     w.add(f"  stablehlo.return {y} : {scalar}")
 
 
-def _argmax(c: Call) -> str:
+def _argmax(c: StableHLOCall) -> str:
     """The first place of the largest element; a nan is larger than all numbers."""
     w, x, t, axis = c.lines, c.args[0], c.types[0], c.axis
     places = w(f"stablehlo.iota dim = {axis} : {tensor(Type(t.shape, _I64))}", Type(t.shape, _I64))
@@ -146,7 +146,7 @@ def _argmax(c: Call) -> str:
     return w.reduce(w.select(hit, places, w.like(places, t.shape[axis])), "minimum", np.iinfo(_I64).max, [axis])
 
 
-def _argsort(c: Call) -> str:
+def _argsort(c: StableHLOCall) -> str:
     """A stable sort of the elements with their places; nans are last."""
     w, t, axis = c.lines, c.types[0], c.axis
     places = w(f"stablehlo.iota dim = {axis} : {tensor(c.result)}", c.result)
@@ -169,7 +169,7 @@ def _argsort(c: Call) -> str:
 # -- shapes and indices -----------------------------------------------------------------------------------------
 
 
-def _concatenate(c: Call) -> str:
+def _concatenate(c: StableHLOCall) -> str:
     return c.lines.op("stablehlo.concatenate", *c.args, type_=c.result, attributes=f", dim = {c.axis}")
 
 
@@ -193,12 +193,12 @@ def _entries(spec: Any, shape_: Shape) -> tuple[list[tuple[int, int, int]], list
     return found + [(0, n, 1) for n in sizes[axis:]], backwards
 
 
-def _getitem(c: Call) -> str:
+def _getitem(c: StableHLOCall) -> str:
     ranges, backwards = _entries(c.spec, c.types[0].shape)
     return c.lines.reshape(c.lines.reverse(c.lines.slice(c.args[0], ranges), backwards), c.result.shape)
 
 
-def _place(c: Call) -> str:
+def _place(c: StableHLOCall) -> str:
     w, full = c.lines, c.equation.params["shape"]
     ranges, backwards = _entries(c.spec, full)
     if not c.types[0].size:
@@ -217,7 +217,7 @@ def _is_placed_whole(types: Sequence[Type], params: dict[str, Any]) -> bool:
     return int(np.prod([len(range(*r)) for r in ranges])) == types[0].size
 
 
-def _places(c: Call, at: str, extent: int) -> str:
+def _places(c: StableHLOCall, at: str, extent: int) -> str:
     """Indices from the start, one vector each."""
     w = c.lines
     at = w.convert(at, _I64)
@@ -226,7 +226,7 @@ def _places(c: Call, at: str, extent: int) -> str:
     return w.reshape(at, (*w.types[at].shape, 1))
 
 
-def _gather(c: Call) -> str:
+def _gather(c: StableHLOCall) -> str:
     w, axis, (t, s) = c.lines, c.axis, c.types
     at, rank = _places(c, c.args[1], t.shape[axis]), len(s.shape)
     offset = [i for i in range(len(c.result.shape)) if not axis <= i < axis + rank]
@@ -237,7 +237,7 @@ def _gather(c: Call) -> str:
     return w(f"{text}indices_are_sorted = false, slice_sizes = {_integers(sizes)}}}> : {given}", c.result)
 
 
-def _scatter_add(c: Call) -> str:
+def _scatter_add(c: StableHLOCall) -> str:
     w, axis, (t, s) = c.lines, c.axis, c.types
     at, rank = _places(c, c.args[1], c.result.shape[axis]), len(s.shape)
     zeros = w.constant(np.zeros(c.result.shape, c.result.dtype))
@@ -257,7 +257,7 @@ def _scatter_add(c: Call) -> str:
 # -- linear algebra, Fourier transforms -------------------------------------------------------------------------
 
 
-def _matmul(c: Call) -> str:
+def _matmul(c: StableHLOCall) -> str:
     w = c.lines
     a, b = c.args
     s, t = (x.shape for x in c.types)
@@ -268,7 +268,7 @@ def _matmul(c: Call) -> str:
     return w.reshape(w.dot(a, b, len(lead)), c.result.shape)
 
 
-def _cholesky(c: Call) -> str:
+def _cholesky(c: StableHLOCall) -> str:
     """Only the lower triangle of the result is defined."""
     w, t = c.lines, c.types[0]
     found = w(f"stablehlo.cholesky {c.args[0]}, lower = true : {tensor(t)}", t)
@@ -276,7 +276,7 @@ def _cholesky(c: Call) -> str:
     return w.select(mask, found, w.like(found, 0))
 
 
-def _triangular_solve(c: Call) -> str:
+def _triangular_solve(c: StableHLOCall) -> str:
     w, (s, t) = c.lines, c.types
     lead = tuple(np.broadcast_shapes(s.shape[:-2], t.shape[:-2]))
     a, b = (w.broadcast(x, (*lead, *y.shape[-2:])) for x, y in zip(c.args, c.types, strict=True))
@@ -286,7 +286,7 @@ def _triangular_solve(c: Call) -> str:
     return w(f"{text} : ({tensor(w.types[a])}, {tensor(w.types[b])}) -> {tensor(c.result)}", c.result)
 
 
-def _along(c: Call, x: str, axis: int, transform: Callable[[str], str]) -> str:
+def _along(c: StableHLOCall, x: str, axis: int, transform: Callable[[str], str]) -> str:
     """A transform of the last axis, along another."""
     w = c.lines
     rank = len(w.types[x].shape)
@@ -294,12 +294,12 @@ def _along(c: Call, x: str, axis: int, transform: Callable[[str], str]) -> str:
     return w.transpose(transform(w.transpose(x, order)), [order.index(i) for i in range(rank)])
 
 
-def _scaled(c: Call, x: str, factor: float) -> str:
+def _scaled(c: StableHLOCall, x: str, factor: float) -> str:
     w = c.lines
     return x if factor == 1 else w.op("stablehlo.multiply", x, w.like(x, factor), type_=w.types[x])
 
 
-def _transformed(c: Call, x: str, kind: str, n: int, made: Type) -> str:
+def _transformed(c: StableHLOCall, x: str, kind: str, n: int, made: Type) -> str:
     return c.lines.op("stablehlo.fft", x, type_=made, attributes=f", type = {kind}, length = [{n}]")
 
 
@@ -309,7 +309,7 @@ def _norm(norm: str, n: int, forward: bool) -> float:
     return n**-power if forward else n**power
 
 
-def _fft(c: Call) -> str:
+def _fft(c: StableHLOCall) -> str:
     w = c.lines
     x = w.convert(c.args[0], c.result.dtype)
     kind = "IFFT" if c.inverse else "FFT"
@@ -320,7 +320,7 @@ def _fft(c: Call) -> str:
     return x
 
 
-def _rfft(c: Call) -> str:
+def _rfft(c: StableHLOCall) -> str:
     n = c.types[0].shape[c.axis]
 
     def last(y: str) -> str:
@@ -330,7 +330,7 @@ def _rfft(c: Call) -> str:
     return _scaled(c, _along(c, c.args[0], c.axis, last), _norm(c.norm, n, True))
 
 
-def _irfft(c: Call) -> str:
+def _irfft(c: StableHLOCall) -> str:
     w, n = c.lines, c.n
     x = w.convert(c.args[0], np.result_type(c.result.dtype, np.complex64))
 
@@ -439,4 +439,4 @@ TABLE: dict[Op, Spelling] = {
 
 TARGET = Target("StableHLO", WITH_HALVES, TABLE)
 
-__all__ = ["TABLE", "TARGET", "Call"]
+__all__ = ["TABLE", "TARGET", "StableHLOCall"]

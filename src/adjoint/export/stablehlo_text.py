@@ -25,7 +25,7 @@ from ..ops import control
 from .normal import normal
 from .program import Part, parts, write
 from .stablehlo_lines import Lines, tensor
-from .stablehlo_ops import TABLE, TARGET, Call
+from .stablehlo_ops import TABLE, TARGET, StableHLOCall
 
 _I64 = np.dtype(np.int64)
 
@@ -48,7 +48,7 @@ def _write(graph: Graph, inputs: Sequence[str], w: Lines) -> list[str]:
         w.line = ""
         args = [read(o) for o in equation.inputs]
         w.line = equation.line
-        call = Call(equation, args, [w.types[a] for a in args], w)
+        call = StableHLOCall(equation, args, [w.types[a] for a in args], w)
         if equation.op in _STRUCTURED:
             made = _STRUCTURED[equation.op](call)
         else:
@@ -86,7 +86,7 @@ def _loop(
     return results
 
 
-def _scan(c: Call) -> list[str]:
+def _scan(c: StableHLOCall) -> list[str]:
     """A counter, the carries, and the stacks that rows are written into."""
     w = c.lines
     body, length, carries, consts = (c.equation.params[key] for key in ("body", "length", "carries", "consts"))
@@ -124,7 +124,7 @@ def _write_row(w: Lines, stack: str, row: str, at: str, zero: str) -> str:
     return w.op("stablehlo.dynamic_update_slice", stack, row, at, *[zero] * (len(t.shape) - 1), type_=t)
 
 
-def _while(c: Call) -> list[str]:
+def _while(c: StableHLOCall) -> list[str]:
     test, body, asked, fixed = (c.equation.params[key] for key in ("cond", "body", "cond_consts", "body_consts"))
     args, w = c.args, c.lines
     return _loop(
@@ -135,7 +135,7 @@ def _while(c: Call) -> list[str]:
     )
 
 
-def _cond(c: Call) -> list[str]:
+def _cond(c: StableHLOCall) -> list[str]:
     w, types = c.lines, c.equation.types
     made = w.fresh()
     count = f":{len(types)}" if len(types) > 1 else ""
@@ -149,7 +149,7 @@ def _cond(c: Call) -> list[str]:
     return results
 
 
-_STRUCTURED: dict[Op, Callable[[Call], list[str]]] = {control.scan: _scan, control.while_: _while, control.cond: _cond}
+_STRUCTURED: dict[Op, Callable[[StableHLOCall], list[str]]] = {control.scan: _scan, control.while_: _while, control.cond: _cond}
 
 
 def _signature(inputs: dict[str, Type]) -> str:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -199,6 +199,41 @@ def substitute(graph: G, replaced: Mapping[int, Operand]) -> G:
 
     equations = tuple([replace(e, inputs=mapped(e.inputs, read)) for e in graph.equations])
     return replace(graph, equations=equations, outputs=mapped(graph.outputs, read))
+
+
+class Rewritten(Protocol):
+    """An equation that becomes several: `number` is the first that they leave free."""
+
+    number: int
+
+    def write(self) -> tuple[list[Equation], dict[int, Operand]]:
+        """The new equations, and what the results of the old one become."""
+
+
+def rewrite_equations(graph: G, change: Callable[[Equation, int], Rewritten | None]) -> G:
+    """With what `change(equation, unused number)` makes of each equation in its place, and the results of that read instead.
+
+    The same graph if nothing changes. The values of another one are not numbered in order.
+    """
+    equations: list[Equation] = []
+    replaced: dict[int, Operand] = {}
+    number = unused_number(graph)
+
+    def read(n: int) -> Operand:
+        return replaced.get(n, n)
+
+    for e in graph.equations:
+        if replaced:
+            e = replace(e, inputs=mapped(e.inputs, read))
+        found = change(e, number)
+        if found is None:
+            equations.append(e)
+            continue
+        written, results = found.write()
+        equations += written
+        replaced |= results
+        number = found.number
+    return replace(graph, equations=tuple(equations), outputs=mapped(graph.outputs, read)) if replaced else graph
 
 
 def renumber(graph: G) -> G:

@@ -12,13 +12,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from ..core.op import Constant, Elementwise, Limit, Linear, Multilinear, Op, Opaque, Structured, positional_count, register
+from ..core.op import (
+    Constant,
+    Elementwise,
+    Limit,
+    Linear,
+    Multilinear,
+    Op,
+    Opaque,
+    OpRule,
+    Structured,
+    positional_count,
+    register,
+)
 
-Rule = Callable[..., Any]
 _Op = TypeVar("_Op", bound=Op)
 
 
-def elementwise(name: str, impl: Rule, partials: Rule | tuple[Rule, ...], **facts: Any) -> Elementwise:
+def elementwise(name: str, impl: Callable[..., Any], partials: OpRule | tuple[OpRule, ...], **facts: Any) -> Elementwise:
     """An op applied per element with broadcasting. `partials(y, *xs)` returns ∂y/∂x for every argument.
 
     A partial that is None says that there is no derivative by that argument: tracing it raises.
@@ -28,7 +39,9 @@ def elementwise(name: str, impl: Rule, partials: Rule | tuple[Rule, ...], **fact
     return _entered(Elementwise(name, impl, partials, positional_count(rule) - 1, **facts))
 
 
-def linear(name: str, impl: Rule, transpose: Rule | tuple[Rule | None, ...], *, together: bool = False, **facts: Any) -> Linear:
+def linear(
+    name: str, impl: Callable[..., Any], transpose: OpRule | tuple[OpRule | None, ...], *, together: bool = False, **facts: Any
+) -> Linear:
     """A linear op. `transpose(g, *xs, **params)`, one per linear argument, None for an argument that is data.
 
     With `together`, a single function returns the cotangents of all arguments, however many.
@@ -36,17 +49,17 @@ def linear(name: str, impl: Rule, transpose: Rule | tuple[Rule | None, ...], *, 
     return _entered(Linear(name, impl, transpose, together=together, **facts))
 
 
-def multilinear(name: str, impl: Rule, transpose: Rule | tuple[Rule | None, ...], **facts: Any) -> Multilinear:
+def multilinear(name: str, impl: Callable[..., Any], transpose: OpRule | tuple[OpRule | None, ...], **facts: Any) -> Multilinear:
     """An op linear in each argument alone, such as a product. `transpose` as for `linear`."""
     return _entered(Multilinear(name, impl, transpose, **facts))
 
 
 def opaque(
     name: str,
-    impl: Rule,
+    impl: Callable[..., Any],
     *,
-    jvp: Rule | None = None,
-    vjp: Rule | None = None,
+    jvp: OpRule | None = None,
+    vjp: OpRule | None = None,
     limit: Limit | None = None,
     **facts: Any,
 ) -> Opaque:
@@ -54,20 +67,20 @@ def opaque(
     return _entered(Opaque(name, impl, jvp, vjp, limit, **facts))
 
 
-def constant(name: str, impl: Rule, **facts: Any) -> Constant:
+def constant(name: str, impl: Callable[..., Any], **facts: Any) -> Constant:
     """An op whose derivative is zero wherever it has one. It acts per element unless `axes` or `batch` says otherwise."""
     return _entered(Constant(name, impl, **facts))
 
 
 def structured(
     name: str,
-    impl: Rule,
+    impl: Callable[..., Any],
     *,
-    types: Rule,
+    types: OpRule,
     returning: Iterable[str] = (),
-    lasting: Rule = lambda params: 0,
-    carries: Rule = lambda params: (),
-    shortened: Rule = lambda params, dropped: params,
+    lasting: OpRule = lambda params: 0,
+    carries: OpRule = lambda params: (),
+    shortened: OpRule = lambda params, dropped: params,
     **facts: Any,
 ) -> Structured:
     """An op that holds graphs as parameters; `transform/` supplies the rules that it derives from them, and the cases."""

@@ -26,7 +26,7 @@ _MOST = 64  # rows of a stack
 _LEAST = 64  # elements: a smaller array is a few registers
 
 
-class Row(NamedTuple):
+class PlacedRow(NamedTuple):
     """Where `place` writes: one of `total` rows along an axis, or every total-th element of it."""
 
     axis: int
@@ -56,7 +56,7 @@ def join_places(graph: Graph) -> Graph:
     return renumber(dead_code(replace(graph, equations=tuple(equations)))) if changed else graph
 
 
-def _row(e: Equation, types: dict[int, Type]) -> Row | None:
+def _row(e: Equation, types: dict[int, Type]) -> PlacedRow | None:
     """The row that is written, if the rest of the index is whole and the value is not broadcast."""
     (x,), shape, spec = e.inputs, e.params["shape"], e.params["spec"]
     if None in spec or e.types[0].size < _LEAST or not isinstance(x, int):
@@ -67,12 +67,12 @@ def _row(e: Equation, types: dict[int, Type]) -> Row | None:
     axis = whole.index(False)
     part, n = spec[axis], shape[axis]
     if isinstance(part, int):
-        found, length, written = Row(axis, part % n, n, False), n, tuple[int, ...]()
+        found, length, written = PlacedRow(axis, part % n, n, False), n, tuple[int, ...]()
     else:
         start, stop, step = part.indices(n)
         if step < 2 or n % step or start >= step or len(range(start, stop, step)) != n // step:
             return None
-        found, length, written = Row(axis, start, step, True), step, (n // step,)
+        found, length, written = PlacedRow(axis, start, step, True), step, (n // step,)
     is_whole = types[x].shape == (*shape[:axis], *written, *shape[axis + 1 :])
     return found if is_whole and 1 < length <= _MOST else None
 
@@ -81,7 +81,7 @@ def _joined(
     root: Equation,
     sums: dict[int, Equation],
     inner: set[int],
-    rows: dict[int, tuple[Equation, Row]],
+    rows: dict[int, tuple[Equation, PlacedRow]],
     uses: Counter[int],
     free: int,
 ) -> list[Equation]:

@@ -36,12 +36,14 @@ from .guard import Guarded
 from .python import strengthened
 
 
-def tape_in_stage(inputs: Sequence[Value], transform: str, lasting: bool = False) -> Tape:
-    """A tape for a function of traced inputs. It is deferred if they are all values of one graph that is being staged.
+def tape_for(inputs: Sequence[Value], transform: str, lasting: bool = False) -> Tape:
+    """The tape of a function of these inputs. It is deferred if they are all values of one graph that is being staged.
 
     A gradient inside a gradient is recorded at once, and so is the rest of the outer one: the loops of second derivatives
     have common subexpressions, which are found while they are equations.
     """
+    if not inputs or not isinstance(inputs[0], Traced):
+        return Tape(transform, lasting=lasting)
     stage = inputs[0].by
     outer = [trace for trace in around.get() if isinstance(trace, Deferred)]
     for tape in outer:

@@ -237,6 +237,10 @@ class Guarded(Stage):
             return x.by is self and (x.aux[0] in self.light or x.aux[0] in self.pending)
         return type(x) in PYTHON_NUMBERS
 
+    def is_pending(self, x: Any) -> bool:
+        """Whether a value is a Python number that a loop computes."""
+        return isinstance(x, Traced) and x.by is self and x.aux[0] in self.pending
+
     @property
     def has_bools(self) -> bool:
         """Whether a traced value is a Python bool in the user's program."""
@@ -296,54 +300,72 @@ class Guarded(Stage):
         """Write an equation; one of the same op and operands is shared (common subexpressions)."""
         if strict.state() is not strict.QUIET[0] or strict.filters() is not self.filters:
             self.refuse_errors()
-        if self.pending and any(
-            isinstance(a, Traced) and a.aux[0] in self.pending for a in args if getattr(a, "by", None) is self
-        ):
+        if self.pending and any(map(self.is_pending, args)):
             args = promoted(op, args, self.class_of_pending)
-        program, light = self.program, self.light
-        type_of = program.type_of
-        operands: list[int] = []
-        facts: list[Any] = [op]  # what determines the types of the results: the op, and a type or promotion key for each operand
-        for a in args:
-            if type(a) in PYTHON_NUMBERS:
-                number, fact = self.weak_number(a)
-            elif isinstance(a, Traced) and a.by is self:
-                number = a.aux[0]
-                fact = light[number] if number in light else type_of[number]
-            else:
-                number, fact = self.plain_operand(a)
-            operands.append(number)
-            facts.append(fact)
+        operands, kinds = self.operands_of(args)
         if params:
             params = with_numbers(params)
-            facts.append(parameters(op, params))
+        known = self.facts_of(op, operands, kinds, params)
+        first = self.shared_equation(op, operands, params, known)
+        if known.is_plain and not self.light:  # most equations
+            return Traced(self, None, (first, known.types[0], known.array))
+        if known.may_fail and in_a_try(self.depth):
+            self.attempts.append(range(first, first + len(known.types)))
+        if op.many:
+            array = op.gives_array(args)
+            return tuple([Traced(self, None, (n, t, t.shape != () or array)) for n, t in enumerate(known.types, first)])
+        return self.one_result(op, args, params, first, known)
+
+    def operands_of(self, args: Sequence[Any]) -> tuple[list[int], list[Any]]:
+        """The numbers of the operands, and what the types of the results follow from: their types or promotion keys."""
+        light, type_of = self.light, self.program.type_of
+        operands: list[int] = []
+        kinds: list[Any] = []
+        for a in args:
+            if type(a) in PYTHON_NUMBERS:
+                number, kind = self.weak_number(a)
+            elif isinstance(a, Traced) and a.by is self:
+                number = a.aux[0]
+                kind = light[number] if number in light else type_of[number]
+            else:
+                number, kind = self.plain_operand(a)
+            operands.append(number)
+            kinds.append(kind)
+        return operands, kinds
+
+    def facts_of(self, op: Op, operands: list[int], kinds: list[Any], params: dict[str, Any]) -> _Known:
+        """The facts about an equation, which are found once for operands and parameters of these kinds."""
+        if params:
+            kinds.append(parameters(op, params))
         if op.typed_by_value:
-            facts.append(tuple(map(Type.of, self.run(op, operands, params))))
-        key = tuple(facts)
+            kinds.append(tuple(map(Type.of, self.run(op, operands, params))))
+        key = (op, *kinds)
         known = self.seen.get(key)
         if known is None:
             known = self.seen[key] = self.look_at(op, operands, params)
-        kind_number, types, array, commutes, may_fail, sizes, is_plain = known
-        integers = self.integers_of(op, operands, params, sizes) if sizes else ()
-        in_order = reversed(operands) if commutes and operands[0] > operands[1] else operands
-        same = (kind_number, *in_order, integers)
-        first = self.shared.get(same)
+        return known
+
+    def shared_equation(self, op: Op, operands: list[int], params: dict[str, Any], known: _Known) -> int:
+        """The number of an equation's first result: of an equal earlier equation, or of one that is written now."""
+        integers = self.integers_of(op, operands, params, known.sizes) if known.sizes else ()
+        in_order = reversed(operands) if known.commutes and operands[0] > operands[1] else operands
+        key = (known.kind_number, *in_order, integers)
+        first = self.shared.get(key)
         if first is None:
-            first = self.shared[same] = program.write(kind_number, operands, integers, written_on.get() or user_line())
-            if types and (light or op.typed_by_value):  # a loop may have no results
-                self.check_type(op, operands, params, first, types[0])
-        if is_plain and not light:  # most equations
-            return Traced(self, None, (first, types[0], array))
-        if may_fail and in_a_try(self.depth):
-            self.attempts.append(range(first, first + len(types)))
-        if op.many:
-            given = op.gives_array(args)
-            return tuple([Traced(self, None, (n, t, t.shape != () or given)) for n, t in enumerate(types, first)])
-        y = Traced(self, None, (first, types[0], op.gives_array(args) if array is None else array))
+            line = written_on.get() or user_line()
+            first = self.shared[key] = self.program.write(known.kind_number, operands, integers, line)
+            if known.types and (self.light or op.typed_by_value):  # a loop may have no results
+                self.check_type(op, operands, params, first, known.types[0])
+        return first
+
+    def one_result(self, op: Op, args: Sequence[Any], params: dict[str, Any], first: int, known: _Known) -> Any:
+        """The result of an op that has one; a bool for a comparison that must be known at once."""
+        y = Traced(self, None, (first, known.types[0], op.gives_array(args) if known.array is None else known.array))
         if self.decides_bools and first in self.light and self.light[first][0] is bool and op in _COMPARISONS:
             self.decided.add(first)
             return bool(y)
-        if len(types[0].shape) > 1 and (op.kind == "elementwise" or op in _KEEP_ORDER) and any(map(_is_ordered, args)):
+        keeps_order = op.kind == "elementwise" or op in _KEEP_ORDER
+        if keeps_order and len(known.types[0].shape) > 1 and any(map(_is_ordered, args)):
             y.layout = functools.partial(self.order_of, y, op, args, params)
         return y
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 
-class Row(NamedTuple):
+class TableRow(NamedTuple):
     """Cells, each a list of lines."""
 
     cells: tuple[Sequence[str], ...]
@@ -18,7 +18,7 @@ class Table(NamedTuple):
     """Columns with their heads; `parts` are groups of rows with a rule between them; `note` is for the reader."""
 
     heads: tuple[str, ...]
-    parts: tuple[tuple[Row, ...], ...]
+    parts: tuple[tuple[TableRow, ...], ...]
     note: str = ""
 
 

@@ -20,7 +20,7 @@ import ast
 import builtins
 import keyword
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -30,12 +30,12 @@ from ..core.code import NamedLine
 from ..core.errors import UnsupportedError
 from ..core.op import Op
 from ..core.types import Type
-from ..ir.edit import values_read
+from ..ir.edit import values_in, values_read
 from ..ir.graph import Equation, Graph, Literal, Operand
 from ..ops import control
 from .finite import finite, is_tame, loop_tame, ordinary_products
 from .notation import python_name
-from .python_text import PRELUDE, TABLE, Call, array, definitions, number, readably, written
+from .python_text import PRELUDE, TABLE, PythonCall, array, definitions, number, readably, written
 
 _BUILTINS = frozenset(dir(builtins))
 
@@ -134,100 +134,117 @@ class _Function:
         after an iteration: one whose old value is no longer read takes its name. Inputs that are not `own` belong to the block
         around, which may read them later.
         """
-        is_body = graph is not self.graph
-        graph = ordinary_products(graph, tame) if self.readable else graph
-        names, types, lines = dict(enumerate(inputs)), graph.types, list[str]()
-        nested = self._nested(graph, is_body)
-        wanted = {o: name for o, name in zip(graph.outputs, outputs or (), strict=False) if isinstance(o, int)}
-        order = _Order(graph, nested, len(state)) if self.readable else None
-        renewed = order.renewed(state) if order is not None and state else {}
-        nested -= set(renewed)
-        assigned = set[tuple[str, str]]()
+        own_graph = ordinary_products(graph, tame) if self.readable else graph
+        block = _Block(self, own_graph, inputs, outputs or (), state, own, is_body=graph is not self.graph)
+        return block.lines(tame), [self.operand(o, block.names) for o in own_graph.outputs]
 
-        def name_of(n: int, word: str, equation: Equation) -> str:
-            """The name of a result: that of a value that is no longer read, or a new one."""
-            old = renewed.get(n)
-            if old is None and order is not None and equation.op in _STRUCTURED:
-                mine = [o for o in equation.inputs if isinstance(o, int) and (o >= len(inputs) or o in own)]
-                old = order.replaced(equation, n, {o: names[o] for o in mine}, word)
-            return self.fresh(word) if old is None else names[old]
-
-        for equation in graph.equations:
-            args = [self._operand(o, names) for o in equation.inputs]
-            if equation.op in _STRUCTURED:
-                words = _result_names(equation, wanted)
-                made = [name_of(n, word, equation) for n, word in zip(equation.outputs, words, strict=True)]
-                written = _STRUCTURED[equation.op](self, equation, args, made, tame)
-            else:
-                text = self._expression(equation, args, types)
-                if equation.outputs[0] in nested:
-                    names[equation.outputs[0]] = f"({text})"
-                    continue
-                word = self._variable(equation, assigned)
-                made = [name_of(n, wanted.get(n, word or f"v{n}"), equation) for n in equation.outputs]
-                comma = "," if equation.op.many and len(made) == 1 else ""
-                line = f"{', '.join(made)}{comma} = {text}"
-                written = [_plain(line) if self.readable else line]
-            names |= zip(equation.outputs, made, strict=True)
-            lines += self._noted(written, equation.line)
-        return lines, [self._operand(o, names) for o in graph.outputs]
-
-    def _variable(self, equation: Equation, assigned: set[tuple[str, str]]) -> str:
-        """The variable that the source line of an equation assigns, unless another one here has it; '' if there is none."""
-        name = _own_variable(equation) if self.readable else ""
-        is_first = (equation.line, name) not in assigned  # others are tangents
-        assigned.add((equation.line, name))
-        return name if is_first else ""
-
-    def _operand(self, o: Operand, names: dict[int, str]) -> str:
+    def operand(self, o: Operand, names: dict[int, str]) -> str:
         if isinstance(o, int):
             return names[o]
         if o.is_weak:
             return number(o.value)
         return self.constants.setdefault(o, f"c{len(self.constants)}") if o.value.ndim else array(o.value)
 
-    def _expression(self, equation: Equation, args: Sequence[str], types: Mapping[int, Type]) -> str:
-        """The right-hand side of an equation that is neither a loop nor a branch."""
-        given = [o.type if isinstance(o, Literal) else types[o] for o in equation.inputs]
-        if self.readable:
-            return readably(equation, args, given)
-        return written(equation, Call(args, equation.params, given))
-
-    def _noted(self, lines: list[str], line: str) -> list[str]:
+    def noted(self, lines: list[str], line: str) -> list[str]:
         """Lines with the source line that they come from, once if the text is to be readable."""
         if not line or line.startswith("<frozen ") or (self.readable and line == self.line):
             return lines
         self.line = line
         return [f"{lines[0]}  # {line}", *lines[1:]]
 
-    def _nested(self, graph: Graph, with_results: bool) -> set[int]:
-        """The values that are written inside the one expression that uses them, which comes from the same source line.
 
-        In the body of a loop or a branch a result is such a value too.
-        """
-        if not self.readable:
-            return set()
-        users: dict[int, list[Equation | None]] = {}
-        for equation in graph.equations:
-            for o in equation.inputs:
-                if isinstance(o, int):
-                    users.setdefault(o, []).append(equation)
-        for o in graph.outputs:
-            if isinstance(o, int):
-                users.setdefault(o, []).append(None)
-        depth: dict[int, int] = {}
-        found = set[int]()
-        for equation in graph.equations:
-            deep = 1 + max((depth.get(o, 0) for o in equation.inputs if isinstance(o, int) and o in found), default=0)
-            n = equation.outputs[0]
-            depth[n] = deep
-            once = users.get(n, [])
-            if len(once) != 1 or equation.op.many or equation.op in _STRUCTURED or deep >= _DEEPEST:
+class _Block:
+    """The lines of one graph: that of a function, or the body of a loop or a branch. See `_Function.block`."""
+
+    def __init__(
+        self,
+        function: _Function,
+        graph: Graph,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        state: Sequence[int],
+        own: Collection[int],
+        is_body: bool,
+    ) -> None:
+        self.function, self.graph, self.types = function, graph, graph.types
+        self.names = dict(enumerate(inputs))  # of values: a variable, or an expression that is nested
+        self.wanted = {o: name for o, name in zip(graph.outputs, outputs, strict=False) if isinstance(o, int)}
+        self.own = {*own, *(n for e in graph.equations for n in e.outputs)}  # values whose names may be assigned again
+        self.assigned = set[tuple[str, str]]()  # lines of the source, with a variable that they assign
+        self.nested = _nested(graph, is_body) if function.readable else set[int]()
+        self.order = _Order(graph, self.nested, len(state)) if function.readable else None
+        self.renewed = self.order.renewed(state) if self.order is not None else dict[int, int]()
+        self.nested -= set(self.renewed)
+
+    def lines(self, tame: set[int]) -> list[str]:
+        lines = list[str]()
+        for equation in self.graph.equations:
+            args = [self.function.operand(o, self.names) for o in equation.inputs]
+            if equation.op in _STRUCTURED:
+                words = _result_names(equation, self.wanted)
+                names = [self.name_of(n, word, equation) for n, word in zip(equation.outputs, words, strict=True)]
+                written = _STRUCTURED[equation.op](self.function, equation, args, names, tame)
+            elif equation.outputs[0] in self.nested:
+                self.names[equation.outputs[0]] = f"({self.expression(equation, args)})"
                 continue
-            user = once[0]
-            if with_results if user is None else _takes_expressions(user.op) and user.line == equation.line:
-                found.add(n)
-        return found
+            else:
+                word = self.variable(equation)
+                names = [self.name_of(n, self.wanted.get(n, word or f"v{n}"), equation) for n in equation.outputs]
+                written = [self.assignment(equation, names, args)]
+            self.names |= zip(equation.outputs, names, strict=True)
+            lines += self.function.noted(written, equation.line)
+        return lines
+
+    def name_of(self, n: int, word: str, equation: Equation) -> str:
+        """The name of a result: that of a value that is no longer read, or a new one."""
+        old = self.renewed.get(n)
+        if old is None and self.order is not None and equation.op in _STRUCTURED:
+            mine = {o: self.names[o] for o in equation.inputs if isinstance(o, int) and o in self.own}
+            old = self.order.replaced(equation, n, mine, word)
+        return self.function.fresh(word) if old is None else self.names[old]
+
+    def variable(self, equation: Equation) -> str:
+        """The variable that the source line of an equation assigns, unless another one here has it; '' if there is none."""
+        name = _own_variable(equation) if self.function.readable else ""
+        is_first = (equation.line, name) not in self.assigned  # others are tangents
+        self.assigned.add((equation.line, name))
+        return name if is_first else ""
+
+    def assignment(self, equation: Equation, names: Sequence[str], args: Sequence[str]) -> str:
+        comma = "," if equation.op.many and len(names) == 1 else ""
+        line = f"{', '.join(names)}{comma} = {self.expression(equation, args)}"
+        return _plain(line) if self.function.readable else line
+
+    def expression(self, equation: Equation, args: Sequence[str]) -> str:
+        """The right-hand side of an equation that is neither a loop nor a branch."""
+        given = [o.type if isinstance(o, Literal) else self.types[o] for o in equation.inputs]
+        if self.function.readable:
+            return readably(equation, args, given)
+        return written(equation, PythonCall(args, equation.params, given))
+
+
+def _nested(graph: Graph, with_results: bool) -> set[int]:
+    """The values that are written inside the one expression that uses them, which comes from the same source line.
+
+    In the body of a loop or a branch a result is such a value too.
+    """
+    users: dict[int, list[Equation | None]] = {}
+    for equation in graph.equations:
+        for o in values_in(equation.inputs):
+            users.setdefault(o, []).append(equation)
+    for o in values_in(graph.outputs):
+        users.setdefault(o, []).append(None)
+    depth: dict[int, int] = {}
+    found = set[int]()
+    for equation in graph.equations:
+        n = equation.outputs[0]
+        depth[n] = 1 + max((depth[o] for o in values_in(equation.inputs) if o in found), default=0)
+        if len(users.get(n, ())) != 1 or equation.op.many or equation.op in _STRUCTURED or depth[n] >= _DEEPEST:
+            continue
+        user = users[n][0]
+        if with_results if user is None else _takes_expressions(user.op) and user.line == equation.line:
+            found.add(n)
+    return found
 
 
 class _Order:
@@ -453,7 +470,7 @@ _STRUCTURED: dict[Op, Callable[..., list[str]]] = {
 def has_text(op: Op, params: dict[str, Any], types: Sequence[Type]) -> bool:
     """Whether an op on operands of these types can be written."""
     try:
-        return op in _STRUCTURED or bool(written(Equation(op, (), params, (), ()), Call(["x"] * len(types), params, types)))
+        return op in _STRUCTURED or bool(written(Equation(op, (), params, (), ()), PythonCall(["x"] * len(types), params, types)))
     except UnsupportedError:
         return False
 

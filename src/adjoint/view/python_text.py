@@ -27,7 +27,7 @@ _NAMED = frozenset(["bool", "int8", "int16", "int32", "int64", "float32", "float
 _FEW = 4  # equal elements of an array that are still listed
 
 
-class Call(NamedTuple):
+class PythonCall(NamedTuple):
     """An equation about to be written: the texts of its operands, its parameters and the operands' types."""
 
     args: Sequence[str]
@@ -140,38 +140,38 @@ def _place(part: Any) -> str:
 
 # -- the table --------------------------------------------------------------------------------------------------
 
-Writer = Callable[[Call], str]
+Writer = Callable[[PythonCall], str]
 
 
-def _cast(c: Call) -> str:
+def _cast(c: PythonCall) -> str:
     x = f"np.real({c.args[0]})" if c.types[0].dtype.kind == "c" and c.dtype.kind != "c" else c.args[0]
     return f"np.asarray({x}).astype({parameter(c.dtype)})[()]"
 
 
-def _einsum(c: Call) -> str:
+def _einsum(c: PythonCall) -> str:
     contracts = len(c.args) > 1 and any(letter not in c.output for letters in c.inputs for letter in letters)
     return f'np.einsum("{",".join(c.inputs)}->{c.output}", {", ".join(c.args)}, optimize={contracts})[()]'
 
 
-def _convolve(c: Call) -> str:
+def _convolve(c: PythonCall) -> str:
     if any(len(t.shape) != 1 for t in c.types):
         raise TypeError("np.convolve has no stacks of rows")
     return f'np.convolve({c.args[0]}, {c.args[1]}, "{c.mode}")'
 
 
-def _fft(c: Call) -> str:
+def _fft(c: PythonCall) -> str:
     name = "ifft" if c.inverse else "fft"
     where = f"axis={c.axes[0]}" if len(c.axes) == 1 else f"axes={c.axes}"
     return f"np.fft.{name}{'n' if len(c.axes) != 1 else ''}({c.args[0]}, {where}, norm={c.params['norm']!r})"
 
 
-def _index(c: Call, first: int) -> str:
+def _index(c: PythonCall, first: int) -> str:
     """Integer arrays as an index."""
     arrays = c.args[first:]
     return ", ".join([*[":"] * c.axis, *arrays])
 
 
-def _triangular_solve(c: Call) -> str:
+def _triangular_solve(c: PythonCall) -> str:
     a = f"np.{'tril' if c.lower else 'triu'}({c.args[0]})"
     return f"np.linalg.solve({f'np.swapaxes({a}, -1, -2)' if c.transposed else a}, {c.args[1]})"
 
@@ -197,7 +197,7 @@ TABLE: dict[Op, Writer] = {
 # -- equations -------------------------------------------------------------------------------------------------
 
 
-def written(equation: Equation, call: Call) -> str:
+def written(equation: Equation, call: PythonCall) -> str:
     """The right-hand side of an equation."""
     op, args = equation.op, call.args
     try:
@@ -250,7 +250,7 @@ def readably(equation: Equation, args: Sequence[str], types: Sequence[Type]) -> 
             params["axis"] = axis[0] if len(axis) == 1 else axis
         if keepdims:
             params["keepdims"] = True
-    text = written(replace(equation, params=params), Call(args, params, types))
+    text = written(replace(equation, params=params), PythonCall(args, params, types))
     return text.removesuffix("[()]") if equation.types[0].shape else text  # it makes a number of an array without axes
 
 

@@ -23,7 +23,7 @@ from ..core.types import Value, is_inexact
 from ..ir.evaluation import Evaluation, Step
 from ..ir.graph import Equation
 from . import explorer
-from .columns import Row, Table, to_html, to_latex, to_markdown, to_text
+from .columns import Table, TableRow, to_html, to_latex, to_markdown, to_text
 from .notation import ASCII, LATEX, SUM, UNICODE, Text, Unicode, escape_latex
 from .writer import Writer
 
@@ -128,7 +128,7 @@ class _Tabulation:
         for before, index in zip([-1, *shown], shown, strict=False):
             if index != before + 1:
                 left_out = f"{self.notation.dots} {index - before - 1} more {self.notation.dots}"
-                middle.append(Row(self.cells([self.plain(left_out)], [self.notation.dots], "")))
+                middle.append(TableRow(self.cells([self.plain(left_out)], [self.notation.dots], "")))
             middle.append(self.equation(index))
         if self.refusal:
             note = "\n".join(filter(None, [f"no {_SWEEPS[self.mode].lower()}: {self.refusal}", note]))
@@ -171,14 +171,14 @@ class _Tabulation:
 
     # -- rows ---------------------------------------------------------------------------------------------------
 
-    def input(self, number: int) -> Row:
+    def input(self, number: int) -> TableRow:
         name, variable = self.writer.name(number), self.notation.variable(self.graph.input_names[number])
         left = f"{name} = {variable} = {self.show(self.evaluation.values[number])}"
         own, given = self.marked(name), self.marked(variable)
         names = f"{given} = {own}" if self.mode == "reverse" else f"{own} = {given}"
-        return Row(self.cells([left], [f"{names} = {self.derivative(number)}"], ""))
+        return TableRow(self.cells([left], [f"{names} = {self.derivative(number)}"], ""))
 
-    def equation(self, index: int) -> Row:
+    def equation(self, index: int) -> TableRow:
         equation = self.graph.equations[index]
         names = [self.writer.name(n) for n in equation.outputs]
         values = [self.show(self.evaluation.values[n]) for n in equation.outputs]
@@ -193,7 +193,7 @@ class _Tabulation:
             right = [self.step(equation, step) for step in reversed(self.steps.get(index, []))]  # read upwards
         else:
             right = self.tangent(index, equation)
-        return Row(self.cells(left, right, equation.line))
+        return TableRow(self.cells(left, right, equation.line))
 
     def step(self, equation: Equation, step: Step) -> str:
         """v̄₀ = v̄₀ + v̄₂·∂v₂/∂v₀ = v̄₀ + v̄₂·v₋₁ = 1.716"""
@@ -231,13 +231,13 @@ class _Tabulation:
             lines.append(f"{self.marked(name)} = {written.text} = {number}")
         return lines
 
-    def outputs(self) -> tuple[Row, ...]:
+    def outputs(self) -> tuple[TableRow, ...]:
         """The results, and the seeds from which the adjoints start."""
         totals = self.seed_totals()
         rows = []
         for place, (output, path) in enumerate(zip(self.graph.outputs, self.output_names(), strict=True)):
             if not isinstance(output, int):
-                rows.append(Row(self.cells([f"{path} = {self.show(output.value)}"], [], "")))
+                rows.append(TableRow(self.cells([f"{path} = {self.show(output.value)}"], [], "")))
                 continue
             name = self.writer.name(output)
             left = f"{path} = {name} = {self.show(self.evaluation.values[output])}"
@@ -249,7 +249,7 @@ class _Tabulation:
                 seeded, total = totals[place]
                 sum_ = f"{self.marked(name)} + {self.marked(path)}" if seeded else self.marked(path)
                 right = [f"{self.marked(name)} = {sum_} = {self.show(total)}"]
-            rows.append(Row(self.cells([left], right, "")))
+            rows.append(TableRow(self.cells([left], right, "")))
         return tuple(rows)
 
     def seed_totals(self) -> dict[int, tuple[bool, Value]]:

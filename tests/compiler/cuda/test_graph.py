@@ -44,7 +44,7 @@ class Driver:
             asked = graph._Node.from_address(arguments[-1])
             assert (asked.type, asked.size, asked.handle, asked.context) == (13, 1, 42, 42)
             asked.graphs = self.bodies
-            self.calls[-1] += f" {graph.Kind(asked.kind).name}"
+            self.calls[-1] += f" {graph.ConditionalKind(asked.kind).name}"
         if name == "cuStreamBeginCaptureToGraph":
             assert arguments[1] == 77
 

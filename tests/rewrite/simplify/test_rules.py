@@ -8,7 +8,7 @@ from adjoint.api.graph import Program
 from adjoint.core.types import Type
 from adjoint.derive import type_rule
 from adjoint.ir.graph import Equation, Literal
-from adjoint.rewrite.simplify.pattern import ZERO, Call, ConstantHole, Hole, Parameter
+from adjoint.rewrite.simplify.pattern import ZERO, ConstantHole, Hole, OpPattern, Parameter
 from adjoint.rewrite.simplify.pipeline import simplify
 from adjoint.rewrite.simplify.rewriter import Zero
 from adjoint.rewrite.simplify.rules import FINAL, RULES
@@ -22,7 +22,7 @@ def variables(pattern):
     """The names of the operands in a pattern, in order."""
     if isinstance(pattern, Hole):
         return [pattern.name]
-    if isinstance(pattern, Call):
+    if isinstance(pattern, OpPattern):
         return list(dict.fromkeys(name for a in pattern.args for name in variables(a)))
     return []
 
@@ -43,7 +43,7 @@ def instance(rule, case, dtype=FLOAT, constant=lambda number, shape: number):
     def operand(pattern):
         if isinstance(pattern, Hole):
             return names.index(pattern.name)
-        if isinstance(pattern, Call):
+        if isinstance(pattern, OpPattern):
             inputs = tuple(map(operand, pattern.args))
             params = {key: parameter(value) for key, value in pattern.params.items()}
             number = [o.value if isinstance(o, Literal) and o.is_weak else None for o in inputs]

@@ -58,7 +58,7 @@ SET_CONDITION = """.version 7.0
 """
 
 
-class Kind(IntEnum):
+class ConditionalKind(IntEnum):
     """CUgraphConditionalNodeType."""
 
     IF = 0
@@ -126,7 +126,7 @@ class GraphRecording:
         """Repeat `work` while the flag at an address is true; `work` updates the flag."""
         handle = self._handle()
         self._decide(handle, flag)
-        with self._inside(handle, Kind.WHILE):
+        with self._inside(handle, ConditionalKind.WHILE):
             work()
             self._decide(handle, flag)
 
@@ -136,7 +136,7 @@ class GraphRecording:
         for flip, handle in enumerate(handles):
             self._decide(handle, flag, flip)
         for handle, work in zip(handles, (true, false), strict=True):
-            with self._inside(handle, Kind.IF):
+            with self._inside(handle, ConditionalKind.IF):
                 work()
 
     def _decide(self, handle: int, flag: int, flip: int = 0) -> None:
@@ -156,7 +156,7 @@ class GraphRecording:
         return handle.value
 
     @contextmanager
-    def _inside(self, handle: int, kind: Kind) -> Iterator[None]:
+    def _inside(self, handle: int, kind: ConditionalKind) -> Iterator[None]:
         """Record into the graph of a new conditional node, which comes after what the current stream has recorded."""
         graph, nodes, count = self._captured()
         asked = _Node(type=_CONDITIONAL, handle=handle, kind=kind, size=1, context=_context())

@@ -22,7 +22,7 @@ from ..lower.kernel import View, size_of
 from ..lower.step import Lapack, Product
 from . import raw
 
-Call = Callable[..., None]
+LibraryCall = Callable[..., None]
 _BLOCK = 1000  # rows per block of the pullback: fewer, larger products are faster
 _BATCHED = 128  # rows up to which the matrices of a stack share a call
 _JACOBI = 32  # rows and columns up to which cuSOLVER has batched singular values
@@ -69,7 +69,9 @@ _NON_UNIT = 0  # CUBLAS_DIAG_NON_UNIT
 class Libraries:
     """The routines for a device. `blas` and `solver` give a function of a library by its name, with its handle filled in."""
 
-    def __init__(self, device: Any, blas: Callable[[str, Any], Call], solver: Callable[[str, Any], Call], precision: str) -> None:
+    def __init__(
+        self, device: Any, blas: Callable[[str, Any], LibraryCall], solver: Callable[[str, Any], LibraryCall], precision: str
+    ) -> None:
         self.device, self.xp, self.address = device, device.xp, device.address
         self.blas, self.solver, self.precision = blas, solver, precision
         self.numbers = {d: (np.array(1, d), np.array(0, d)) for d in ("f", "d")}

@@ -137,10 +137,10 @@ class Code(Builder):
         return self.let(f"select i1 {condition}, {kind} {a}, {kind} {b}")
 
 
-Rule = Callable[..., str]
+Emitter = Callable[..., str]
 
 
-def _arithmetic(real: str, whole: str) -> Rule:
+def _arithmetic(real: str, whole: str) -> Emitter:
     def rule(c: Code, source: Dtype, result: Dtype, a: str, b: str) -> str:
         return c.let(f"{real if source.kind == 'f' else whole} {REGISTER[source]} {a}, {b}")
 
@@ -158,7 +158,7 @@ def _absolute(c: Code, source: Dtype, result: Dtype, x: str) -> str:
     return c.pick(c.compare("less", source, x, "0"), source, _negate(c, source, result, x), x)
 
 
-def _extremum(comparison: str) -> Rule:
+def _extremum(comparison: str) -> Emitter:
     def rule(c: Code, source: Dtype, result: Dtype, a: str, b: str) -> str:
         first = c.compare(comparison, source, a, b)
         if source.kind == "f":  # nan propagates
@@ -238,7 +238,7 @@ def _select(c: Code, source: Dtype, result: Dtype, condition: str, a: str, b: st
     return c.pick(condition, result, a, b)
 
 
-def _shift(how: str) -> Rule:
+def _shift(how: str) -> Emitter:
     """A shift by all bits or more leaves nothing, or the sign."""
 
     def rule(c: Code, source: Dtype, result: Dtype, a: str, b: str) -> str:
@@ -262,7 +262,7 @@ def _quotient(c: Code, source: Dtype, result: Dtype, a: str, b: str) -> str:
     return c.pick(zero, source, "0", c.pick(minus, source, _negate(c, source, result, a), plain))
 
 
-_RULES: dict[str, Rule] = {
+_RULES: dict[str, Emitter] = {
     "add": _arithmetic("fadd", "add"),
     "sub": _arithmetic("fsub", "sub"),
     "mul": _arithmetic("fmul", "mul"),

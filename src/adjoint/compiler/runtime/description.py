@@ -51,7 +51,7 @@ class Head(IntEnum):
     APARTS = 31  # offset of the first
 
 
-class Kind(IntEnum):
+class ObjectKind(IntEnum):
     """The kind of a record. An argument is an array, or a Python bool, int, or float or complex; the rest are containers."""
 
     ARRAY = 0

@@ -29,7 +29,7 @@ from ...core.tree import Structure
 from ...core.types import Shape, Type
 from . import cpython as py
 from .containers import argument_patterns, containers, opens_natively, packs_natively, parts, result_pattern
-from .description import GUARD_MISSED, WORD, Apart, Head, Kind, Opening, Output, Packing, Read
+from .description import GUARD_MISSED, WORD, Apart, Head, ObjectKind, Opening, Output, Packing, Read
 from .description import Input as InputRecord
 from .entry_code import entry_text
 from .memory import LARGE
@@ -138,8 +138,8 @@ _SHARED = {
     Head.ATTRIBUTE_ERROR: AttributeError,
 }
 _NO_ARRAY = 1 << 31  # an impossible rank
-_KINDS = {float: Kind.FLOATING, complex: Kind.FLOATING, bool: Kind.BOOL, int: Kind.INT}
-_CONTAINERS = {type(None): Kind.NONE, tuple: Kind.TUPLE, list: Kind.LIST, dict: Kind.DICT}
+_KINDS = {float: ObjectKind.FLOATING, complex: ObjectKind.FLOATING, bool: ObjectKind.BOOL, int: ObjectKind.INT}
+_CONTAINERS = {type(None): ObjectKind.NONE, tuple: ObjectKind.TUPLE, list: ObjectKind.LIST, dict: ObjectKind.DICT}
 _WORDS = {float: 1, complex: 2}  # of numbers that are compared bitwise
 _NUMBER = 32  # bytes in the frame for a number of any dtype, and its alignment
 
@@ -261,7 +261,7 @@ class _Description:
         shape, dtype = input.type
         numbers = py.type_numbers(dtype)
         return {
-            InputRecord.KIND: Kind.ARRAY if input.weak is None else _KINDS[input.weak],
+            InputRecord.KIND: ObjectKind.ARRAY if input.weak is None else _KINDS[input.weak],
             InputRecord.SOURCE: source,
             InputRecord.CLASS: self.refer(input.weak),
             InputRecord.SLOT: self.number() if input.weak in (int, bool) else 0,

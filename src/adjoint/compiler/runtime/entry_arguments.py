@@ -10,10 +10,10 @@ from enum import IntEnum
 from ...core.places import Check, Load
 from ..llvm.routine import InterpreterRoutine
 from . import cpython as py
-from .description import WORD, Apart, Head, Input, Kind, Opening, Read
+from .description import WORD, Apart, Head, Input, ObjectKind, Opening, Read
 
 
-class Call(InterpreterRoutine):
+class EntryRoutine(InterpreterRoutine):
     """The body of a call: what it reads of the description, and the references that it owns."""
 
     def __init__(self, called: set[str]) -> None:
@@ -79,7 +79,7 @@ def field(code: InterpreterRoutine, record: str, field: IntEnum, kind: str = "i6
     return code.load(kind, record, WORD * field)
 
 
-def open_containers(code: Call, count: str) -> None:
+def open_containers(code: EntryRoutine, count: str) -> None:
     """Write the arguments, then the items of every container, into the frame."""
     with code.loop("%nargs") as i:
         code.store(f"ptr {code.load('ptr', code.word_at('%args', i))}", code.word_at("%frame", i))
@@ -89,7 +89,7 @@ def open_containers(code: Call, count: str) -> None:
         _open_container(code, code.record(openings, i, Opening), place, key, value)
 
 
-def _open_container(code: Call, record: str, place: str, next_key: str, next_value: str) -> None:
+def _open_container(code: EntryRoutine, record: str, place: str, next_key: str, next_value: str) -> None:
     """Write the items of one container into the frame; None has no items. A dict is read in its order, which loops follow."""
     container = code.load("ptr", code.address("%frame", field(code, record, Opening.SOURCE)))
     code.need_equal("ptr", code.load("ptr", container, py.TYPE), field(code, record, Opening.CLASS, "ptr"), "miss")
@@ -104,10 +104,10 @@ def _open_container(code: Call, record: str, place: str, next_key: str, next_val
             same = code.call("PyObject_RichCompareBool", f"ptr {key}", f"ptr {found}", f"i32 {py.EQUAL}")
             code.need_equal("i32", same, 1, "changed")
 
-    def item(kind: Kind, j: str) -> str:
-        if kind is Kind.LIST:
+    def item(kind: ObjectKind, j: str) -> str:
+        if kind is ObjectKind.LIST:
             return code.item_of_list(container, j)
-        if kind is Kind.TUPLE:
+        if kind is ObjectKind.TUPLE:
             return code.call("PyTuple_GetItem", f"ptr {container}", f"i64 {j}")
         more = code.call("PyDict_Next", f"ptr {container}", f"ptr {place}", f"ptr {next_key}", f"ptr {next_value}")
         code.need_equal("i32", more, 1, "miss")
@@ -133,26 +133,28 @@ def _open_container(code: Call, record: str, place: str, next_key: str, next_val
     for kind, label in labels.items():
         code.label(label)
         code.need_equal("i64", code.call(f"{_CLASSES[kind]}_Size", f"ptr {container}"), size, "miss")
-        if kind is Kind.DICT and py.FREE_THREADED:
+        if kind is ObjectKind.DICT and py.FREE_THREADED:
             with code.when(code.let(f"icmp ne i64 {size}, 0")):
                 open_copy()
             code.jump(after)
             continue
-        if kind is Kind.DICT:
+        if kind is ObjectKind.DICT:
             code.store("i64 0", place)
         with code.loop(size) as j:
             part = item(kind, j)
-            if kind is not Kind.TUPLE:  # another thread, or the __eq__ of a key, may remove the item: the reference is owned
+            if (
+                kind is not ObjectKind.TUPLE
+            ):  # another thread, or the __eq__ of a key, may remove the item: the reference is owned
                 code.store(f"ptr {part}", code.word_at(held, j))
             code.store(f"ptr {part}", code.word_at(target, j))
         code.jump(after)
     code.label(after)
 
 
-_CLASSES = {Kind.TUPLE: "PyTuple", Kind.LIST: "PyList", Kind.DICT: "PyDict"}
+_CLASSES = {ObjectKind.TUPLE: "PyTuple", ObjectKind.LIST: "PyList", ObjectKind.DICT: "PyDict"}
 
 
-def read_places(code: Call, count: str) -> None:
+def read_places(code: EntryRoutine, count: str) -> None:
     """Write the values of the places into the frame, and check them."""
     places = code.place(Head.READS)
     entry = code.let("alloca ptr, align 8")
@@ -174,7 +176,7 @@ def read_places(code: Call, count: str) -> None:
         _check_value(code, record, holder, value)
 
 
-def _load_value(code: Call, record: str, holder: str, entry: str) -> str:
+def _load_value(code: EntryRoutine, record: str, holder: str, entry: str) -> str:
     """The value at a place, with an owned reference: another thread may rebind it."""
     held = code.address("%frame", field(code, record, Read.HELD))
     labels = {load: code.mark(load.name.lower()) for load in Load}
@@ -215,7 +217,7 @@ def _load_value(code: Call, record: str, holder: str, entry: str) -> str:
     return result
 
 
-def _check_value(code: Call, record: str, holder: str, value: str) -> None:
+def _check_value(code: EntryRoutine, record: str, holder: str, value: str) -> None:
     """Continue if the check of a value, which was read from its holder, holds."""
     labels = {check: code.mark(check.name.lower()) for check in Check}
     done = labels[Check.INPUT]
@@ -286,7 +288,7 @@ def _check_value(code: Call, record: str, holder: str, value: str) -> None:
     code.label(done)
 
 
-def _need_missing(code: Call, value: str, name: str) -> None:
+def _need_missing(code: EntryRoutine, value: str, name: str) -> None:
     """Continue if an object has no attribute of a name, without its `__getattr__`."""
     is_quiet = py.QUIET_ATTRIBUTE in py.FUNCTIONS
     if is_quiet:
@@ -307,13 +309,13 @@ def _need_missing(code: Call, value: str, name: str) -> None:
         code.call("PyErr_Clear")
 
 
-def read_inputs(code: Call, objects: str, table: str) -> None:
+def read_inputs(code: EntryRoutine, objects: str, table: str) -> None:
     inputs = code.place(Head.INPUTS)
     with code.loop(code.word(Head.INPUT_COUNT)) as i:
         record = code.record(inputs, i, Input)
         value = code.load("ptr", code.address(objects, field(code, record, Input.SOURCE)))
         array, number, read = code.mark("array"), code.mark("number"), code.mark("read")
-        code.branch(code.equal("i64", field(code, record, Input.KIND), Kind.ARRAY), array, number)
+        code.branch(code.equal("i64", field(code, record, Input.KIND), ObjectKind.ARRAY), array, number)
         code.label(array)
         first = code.let(f"call ptr @entry.array(ptr %self, ptr {record}, ptr {value})")
         code.jump(read)
@@ -327,7 +329,7 @@ def read_inputs(code: Call, objects: str, table: str) -> None:
         code.store(f"ptr {data}", code.word_at(table, i))
 
 
-def check_apart(code: Call, table: str) -> None:
+def check_apart(code: EntryRoutine, table: str) -> None:
     """Continue if no two inputs share memory of which one is written to."""
     pairs = code.place(Head.APARTS)
     with code.loop(code.word(Head.APART_COUNT)) as i:
@@ -385,7 +387,7 @@ def check_number(called: set[str]) -> str:
     overflow = code.let("alloca i32, align 4")
     code.need_equal("ptr", code.load("ptr", "%object", py.TYPE), field(code, "%input", Input.CLASS, "ptr"), "miss")
     kind = field(code, "%input", Input.KIND)
-    code.switch(kind, {Kind.BOOL: "bool", Kind.INT: "int"}, "floating")
+    code.switch(kind, {ObjectKind.BOOL: "bool", ObjectKind.INT: "int"}, "floating")
 
     code.label("floating")
     code.do(f"ret ptr {code.address('%object', py.VALUE)}")

@@ -11,8 +11,17 @@ from __future__ import annotations
 
 from ..llvm.routine import InterpreterRoutine
 from . import cpython as py
-from .description import GUARD_MISSED, LARGE_FRAME, WORD, Head, Kind, Output, Packing
-from .entry_arguments import Call, check_apart, check_array, check_number, field, open_containers, read_inputs, read_places
+from .description import GUARD_MISSED, LARGE_FRAME, WORD, Head, ObjectKind, Output, Packing
+from .entry_arguments import (
+    EntryRoutine,
+    check_apart,
+    check_array,
+    check_number,
+    field,
+    open_containers,
+    read_inputs,
+    read_places,
+)
 
 
 def entry_text() -> str:
@@ -49,7 +58,7 @@ def _entry(called: set[str]) -> str:
 
 
 def _call(called: set[str]) -> str:
-    code = Call(called)
+    code = EntryRoutine(called)
     code.need_equal("i64", "%nargs", code.word(Head.ARGUMENT_COUNT), "elsewhere")
     code.need_equal("ptr", "%names", "null", "elsewhere")
     held = code.place(Head.HELD, "%frame")
@@ -82,7 +91,7 @@ def _call(called: set[str]) -> str:
     return code.text()
 
 
-def _allocate_outputs(code: Call, table: str) -> None:
+def _allocate_outputs(code: EntryRoutine, table: str) -> None:
     """New arrays, owned by the call, and slots in the frame for numbers."""
     outputs = code.place(Head.OUTPUTS)
     with code.loop(code.word(Head.OUTPUT_COUNT)) as i:
@@ -122,7 +131,7 @@ def _allocate_outputs(code: Call, table: str) -> None:
         code.store(f"ptr {data}", code.word_at(table, i))
 
 
-def _set_memory(code: Call, wanted: str, handler: str) -> str:
+def _set_memory(code: EntryRoutine, wanted: str, handler: str) -> str:
     """Set NumPy's memory handler, if `wanted` is not null; returns a reference to the previous one."""
     before, set_, after = code.block, code.mark("set"), code.mark("after")
     code.branch(code.let(f"icmp ne ptr {wanted}, null"), set_, after)
@@ -133,7 +142,7 @@ def _set_memory(code: Call, wanted: str, handler: str) -> str:
     return code.phi("ptr", (("null", before), (old, set_)))
 
 
-def _run(code: Call, table: str) -> None:
+def _run(code: EntryRoutine, table: str) -> None:
     program, env = code.word(Head.PROGRAM, "ptr"), code.word(Head.ENV, "ptr")
     code.branch(code.equal("i64", code.word(Head.RELEASE_GIL), 0), "locked", "unlocked")
     code.label("locked")
@@ -149,7 +158,7 @@ def _run(code: Call, table: str) -> None:
     code.need_equal("i32", "%code", 0, "error")
 
 
-def _box_numbers(code: Call) -> None:
+def _box_numbers(code: EntryRoutine) -> None:
     """NumPy scalars of the numbers in the frame."""
     outputs = code.place(Head.OUTPUTS)
     with code.loop(code.word(Head.OUTPUT_COUNT)) as i:
@@ -161,7 +170,7 @@ def _box_numbers(code: Call) -> None:
             code.store(f"ptr {scalar}", code.address("%frame", field(code, record, Output.HELD)))
 
 
-def _pack(code: Call) -> None:
+def _pack(code: EntryRoutine) -> None:
     """Build the containers of the result, inner ones first."""
     packings = code.place(Head.PACKINGS)
     with code.loop(code.word(Head.PACKING_COUNT)) as i:
@@ -170,17 +179,19 @@ def _pack(code: Call) -> None:
         place = code.address("%frame", field(code, record, Packing.HELD))
         parts = code.address("%self", field(code, record, Packing.PARTS))
         keys = code.address("%self", field(code, record, Packing.KEYS))
-        labels = {kind: code.mark(kind.name.lower()) for kind in (Kind.NONE, Kind.TUPLE, Kind.LIST, Kind.DICT)}
+        labels = {
+            kind: code.mark(kind.name.lower()) for kind in (ObjectKind.NONE, ObjectKind.TUPLE, ObjectKind.LIST, ObjectKind.DICT)
+        }
         after = code.mark("after")
-        code.switch(field(code, record, Packing.KIND), labels, labels[Kind.NONE])
+        code.switch(field(code, record, Packing.KIND), labels, labels[ObjectKind.NONE])
 
-        code.label(labels[Kind.NONE])
+        code.label(labels[ObjectKind.NONE])
         none = code.word(Head.NONE, "ptr")
         code.call("Py_IncRef", f"ptr {none}")
         code.store(f"ptr {none}", place)
         code.jump(after)
 
-        for kind, name in ((Kind.TUPLE, "PyTuple"), (Kind.LIST, "PyList")):
+        for kind, name in ((ObjectKind.TUPLE, "PyTuple"), (ObjectKind.LIST, "PyList")):
             code.label(labels[kind])
             container = code.call(f"{name}_New", f"i64 {count}")
             code.need_not_null(container, "failed")
@@ -190,7 +201,7 @@ def _pack(code: Call) -> None:
                 code.call(f"{name}_SetItem", f"ptr {container}", f"i64 {j}", f"ptr {part}")
             code.jump(after)
 
-        code.label(labels[Kind.DICT])  # adds references: the items stay owned, and are released at the end
+        code.label(labels[ObjectKind.DICT])  # adds references: the items stay owned, and are released at the end
         container = code.call("PyDict_New")
         code.need_not_null(container, "failed")
         code.store(f"ptr {container}", place)
@@ -203,7 +214,7 @@ def _pack(code: Call) -> None:
         code.label(after)
 
 
-def _other_exits(code: Call) -> None:
+def _other_exits(code: EntryRoutine) -> None:
     code.label("changed")  # a place has lost an item or an attribute, or cannot be compared
     code.call("PyErr_Clear")
     code.jump("miss")

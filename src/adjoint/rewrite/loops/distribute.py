@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from ...core.types import Type
-from ...ir.edit import cut, dead_code, has_bodies, map_bodies, mapped, renumber, unused_number, values_in
+from ...ir.edit import cut, dead_code, has_bodies, map_bodies, mapped, renumber, rewrite_equations, values_in
 from ...ir.graph import Equation, Graph, Operand
 from ...ops.broadcast import sum_, where
 from ...ops.control import scan
@@ -32,32 +32,16 @@ def distribute(graph: G) -> G:
     if not has_bodies(graph):
         return graph
     inner: G = map_bodies(graph, lambda body: distribute(body))
-    equations: list[Equation] = []
-    replaced: dict[int, Operand] = {}
-
-    def read(n: int) -> Operand:
-        return replaced.get(n, n)
-
-    number = unused_number(inner)
-    for e in inner.equations:
-        if replaced:
-            e = replace(e, inputs=mapped(e.inputs, read))
-        split = _Split(e, number) if e.op is scan and _may_split(e) else None
-        if split is None or not split.pays():
-            equations.append(e)
-            continue
-        written, found = split.write()
-        equations += written
-        replaced |= found
-        number = split.number
-    if not replaced:
-        return inner
-    made = replace(inner, equations=tuple(equations), outputs=mapped(inner.outputs, read))
-    return renumber(dead_code(made))
+    made = rewrite_equations(inner, _split)
+    return inner if made is inner else renumber(dead_code(made))
 
 
-def _may_split(e: Equation) -> bool:
-    return LEAST_ITERATIONS <= e.params["length"] <= MOST_ITERATIONS
+def _split(e: Equation, number: int) -> _Split | None:
+    """A scan in two, if that pays."""
+    if e.op is not scan or not LEAST_ITERATIONS <= e.params["length"] <= MOST_ITERATIONS:
+        return None
+    split = _Split(e, number)
+    return split if split.pays() else None
 
 
 class _Split:

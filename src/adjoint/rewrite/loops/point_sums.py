@@ -18,7 +18,7 @@ import numpy as np
 
 from ...core.op import Op
 from ...core.types import Type
-from ...ir.edit import cut, dead_code, mapped, renumber, unused_number, values_in
+from ...ir.edit import cut, dead_code, mapped, renumber, rewrite_equations, unused_number, values_in
 from ...ir.graph import Equation, Graph, Literal, Operand
 from ...ops.broadcast import broadcast_to, reshape, sum_
 from ...ops.control import scan
@@ -39,29 +39,14 @@ def sum_points_last(graph: G) -> G:
     """The same results, with sums over the points of a loop taken after it, if its points are then independent."""
     if not any(e.op is scan for e in graph.equations):
         return graph
-    equations: list[Equation] = []
-    replaced: dict[int, Operand] = {}
-    number = unused_number(graph)
     zeros: dict[Type, Equation] = {}  # computed before all loops, which thus stay next to each other
 
-    def read(n: int) -> Operand:
-        return replaced.get(n, n)
-
-    for e in graph.equations:
-        if replaced:
-            e = replace(e, inputs=mapped(e.inputs, read))
+    def change(e: Equation, number: int) -> _Loop | None:
         loop = _Loop(e, number, zeros) if e.op is scan and e.params["length"] >= LEAST_ITERATIONS else None
-        if loop is None or not loop.sums or not loop.is_pointwise():
-            equations.append(e)
-            continue
-        written, found = loop.write()
-        equations += written
-        replaced |= found
-        number = loop.number
-    if not replaced:
-        return graph
-    made = replace(graph, equations=(*zeros.values(), *equations), outputs=mapped(graph.outputs, read))
-    return renumber(made)
+        return loop if loop is not None and loop.sums and loop.is_pointwise() else None
+
+    made = rewrite_equations(graph, change)
+    return graph if made is graph else renumber(replace(made, equations=(*zeros.values(), *made.equations)))
 
 
 class _Sum(NamedTuple):

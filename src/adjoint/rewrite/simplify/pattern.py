@@ -59,7 +59,7 @@ RESULT, ZERO = Result(), UnsignedZero()
 
 
 @dataclass(frozen=True)
-class Call:
+class OpPattern:
     """An op applied to patterns."""
 
     op: Op
@@ -87,13 +87,13 @@ def show(pattern: Any) -> str:
     return pattern.name if isinstance(pattern, tuple) and hasattr(pattern, "name") else str(pattern)
 
 
-def calls(*names: str) -> Iterator[Callable[..., Call]]:
+def calls(*names: str) -> Iterator[Callable[..., OpPattern]]:
     """For each name of an op, the function that writes a call of it in a pattern."""
     return (_caller(OPS[name]) for name in names)
 
 
-def _caller(op: Op) -> Callable[..., Call]:
-    return lambda *args, **params: Call(op, args, params)
+def _caller(op: Op) -> Callable[..., OpPattern]:
+    return lambda *args, **params: OpPattern(op, args, params)
 
 
 def computed(function: Callable[..., Any]) -> Callable[..., Computed]:
@@ -106,7 +106,7 @@ class Rule:
     """`left` may be replaced by `right` where `when` holds; `cases` give types and parameters for the generated test."""
 
     name: str
-    left: Call
+    left: OpPattern
     right: Any
     when: Computed | None = None
     needs: Needs = "nothing"
@@ -123,10 +123,10 @@ class Rule:
 
 def orders(pattern: Any) -> Iterator[Any]:
     """A pattern with the arguments of its commutative ops in every order."""
-    if not isinstance(pattern, Call):
+    if not isinstance(pattern, OpPattern):
         yield pattern
         return
     for args in itertools.product(*[list(orders(a)) for a in pattern.args]):
-        yield Call(pattern.op, args, pattern.params)
+        yield OpPattern(pattern.op, args, pattern.params)
         if pattern.op.commutative and args[0] != args[1]:
-            yield Call(pattern.op, args[::-1], pattern.params)
+            yield OpPattern(pattern.op, args[::-1], pattern.params)

@@ -21,7 +21,7 @@ from ...ir.contents import is_repeated
 from ...ir.graph import Equation, Graph, Literal, Operand, weak_numbers
 from ...ops.broadcast import broadcast_to, where
 from ...ops.elementwise import PRODUCTS, neg
-from .pattern import Call, Computed, ConstantHole, Hole, Parameter, Result, Rule, UnsignedZero, orders
+from .pattern import Computed, ConstantHole, Hole, OpPattern, Parameter, Result, Rule, UnsignedZero, orders
 
 FOLDED = 4096  # elements; a larger constant is computed beforehand only from one that is as large
 
@@ -40,15 +40,15 @@ class RuleIndex:
     """The rules by the op they replace, and by the kind of one of its arguments: few are tried at each equation."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
-        self.rules: dict[Any, list[tuple[Rule, Call]]] = {}
+        self.rules: dict[Any, list[tuple[Rule, OpPattern]]] = {}
         for rule in rules:
             for left in orders(rule.left):
                 self.rules.setdefault(_key(left), []).append((rule, left))
 
 
-def _key(left: Call) -> tuple[Any, ...]:
+def _key(left: OpPattern) -> tuple[Any, ...]:
     for i, a in enumerate(left.args):
-        if isinstance(a, Call):
+        if isinstance(a, OpPattern):
             return left.op, i, a.op
         if not isinstance(a, Hole):
             return left.op, i, Literal
@@ -191,7 +191,7 @@ class Rewriter:
         return None
 
     def applied(
-        self, rule: Rule, left: Call, inputs: tuple[Operand, ...], params: dict[str, Any], type_: Type, line: str
+        self, rule: Rule, left: OpPattern, inputs: tuple[Operand, ...], params: dict[str, Any], type_: Type, line: str
     ) -> Operand | None:
         """The operand that a rule gives; None if it does not apply."""
         bindings: Bindings = {}
@@ -202,7 +202,7 @@ class Rewriter:
             return None  # -y of a narrow or unsigned y has wrapped around before it is added to a wider x
         if rule.when is not None and not self.compute(rule.when, bindings, type_):
             return None
-        if isinstance(rule.right, Call) and rule.right.op is neg and self.type_of(bindings["X"]).dtype.kind == "b":
+        if isinstance(rule.right, OpPattern) and rule.right.op is neg and self.type_of(bindings["X"]).dtype.kind == "b":
             return None  # a boolean has no negative
         return self.in_place(self.build(rule.right, bindings, type_, line), type_, line)
 
@@ -212,7 +212,7 @@ class Rewriter:
             return True
         return rule.needs != "finite" and not (rule.real and type_.dtype.kind == "c")
 
-    def match_call(self, pattern: Call, inputs: Sequence[Operand], params: dict[str, Any], bindings: Bindings) -> bool:
+    def match_call(self, pattern: OpPattern, inputs: Sequence[Operand], params: dict[str, Any], bindings: Bindings) -> bool:
         if len(inputs) != len(pattern.args):
             return False
         for name, wanted in pattern.params.items():
@@ -225,7 +225,7 @@ class Rewriter:
         return all(self.match(p, o, bindings) for p, o in zip(pattern.args, inputs, strict=True))
 
     def match(self, pattern: Any, o: Operand, bindings: Bindings) -> bool:
-        if isinstance(pattern, Call):
+        if isinstance(pattern, OpPattern):
             equation = self.made.get(o) if isinstance(o, int) else None
             if equation is None or equation.op is not pattern.op:
                 return False
@@ -251,7 +251,7 @@ class Rewriter:
             return bindings[pattern.name]  # type: ignore[no-any-return]
         if isinstance(pattern, UnsignedZero):
             return Zero(np.zeros((), type_.dtype))
-        if not isinstance(pattern, Call):
+        if not isinstance(pattern, OpPattern):
             return Literal(self.compute(pattern, bindings, type_))
         inputs = tuple(self.build(a, bindings, type_, str(line)) for a in pattern.args)
         params = {name: self.compute(value, bindings, type_) for name, value in pattern.params.items()}

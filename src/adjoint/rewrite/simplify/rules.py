@@ -27,7 +27,7 @@ from ...core.op import OPS
 from ...core.types import Shape, Type
 from ...ops import broadcast, elementwise, index, linalg, reduce  # noqa: F401 - they declare the ops named here
 from .indices import joined
-from .pattern import RESULT, ZERO, Call, Computed, ConstantHole, Hole, Needs, Parameter, Rule, calls, computed
+from .pattern import RESULT, ZERO, Computed, ConstantHole, Hole, Needs, OpPattern, Parameter, Rule, calls, computed
 
 X, Y, Z = Hole("X"), Hole("Y"), Hole("Z")
 C, D = ConstantHole("C"), ConstantHole("D")
@@ -39,7 +39,7 @@ FINAL: list[Rule] = []
 
 def rule(
     name: str,
-    left: Call,
+    left: OpPattern,
     right: Any,
     when: Computed | None = None,
     *,
