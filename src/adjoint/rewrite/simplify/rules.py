@@ -58,7 +58,7 @@ logical_and, logical_or, logical_not = calls("logical_and", "logical_or", "logic
 equal, greater, greater_equal = calls("equal", "greater", "greater_equal")
 conj, real_, cast, isfinite, stop_gradient = calls("conj", "real", "cast", "isfinite", "stop_gradient")
 reshape, transpose, broadcast_to, sum_, matmul = calls("reshape", "transpose", "broadcast_to", "sum", "matmul")
-getitem, place = calls("getitem", "place")
+getitem, gather, place = calls("getitem", "gather", "place")
 
 # -- the products of the chain rule -----------------------------------------------------------------------------
 
@@ -315,6 +315,27 @@ rule(
     place(add(X, Y), spec=S, shape=T),
     computed(lambda x, y: (x.shape, x.dtype) == (y.shape, y.dtype))(X, Y),
     cases=({"S": (slice(1, 3),), "T": (4, 3), "X": (2, 3), "Y": (2, 3)},),
+)
+
+
+@computed
+def behind(spec: tuple[Any, ...]) -> tuple[Any, ...]:
+    return (slice(None), *spec)
+
+
+@computed
+def is_one_row(table: Type, row: Type, spec: tuple[Any, ...]) -> bool:
+    return table.dtype.kind != "c" and not row.shape and all(isinstance(i, slice) for i in spec)
+
+
+# Part of a row of a table is read from that part of the table: a view, so that the row is not copied. Complex tables are split.
+rule(
+    "getitem-of-row",
+    getitem(gather(X, Y, axis=0), spec=S),
+    gather(getitem(X, spec=behind(S)), Y, axis=0),
+    is_one_row(X, Y, S),
+    cases=({"X": (3, 4), "Y": Type((), np.dtype(int)), "S": (slice(1, 3),)},),
+    into=FINAL,
 )
 rule(
     "place-twice",
