@@ -56,8 +56,9 @@ _NORMAL = 708.0  # the power of two is a normal number up to this magnitude of x
 def _powers() -> list[int]:
     """Rows of 2^(i/128) = p·(1 + tail): the word of p, less i/128 in the units of its exponent, and the word of the tail."""
     words = []
+    root, power = _exact.power(Decimal(2), Decimal(1) / _ROWS), Decimal(1)
     for i in range(_ROWS):
-        power = _exact.power(Decimal(2), Decimal(i) / _ROWS)
+        power = _exact.multiply(power, root) if i else power
         p = Decimal(float(power))
         words += [_word(p) - (i << _BELOW), _word(_exact.divide(_exact.subtract(power, p), p))]
     return words
