@@ -165,6 +165,12 @@ def definite(rng, n):
     return a @ a.T / n + np.eye(n)
 
 
+def one_number(np, x):
+    """Each iteration waits for the logarithm of the one before."""
+    step = lambda s, row: (np.log(np.exp(0.9 * s) + np.exp(row[0])), s)
+    return np.loop(step, x[0], (x,), len(x))[0]
+
+
 SMALL = [
     Workload("softmax, 4000 x 100", softmax, lambda rng: (rng.normal(size=(4000, 100)),), 1),
     Workload("softmax, 100 x 10", softmax, lambda rng: (rng.normal(size=(100, 10)),), 1),
@@ -198,6 +204,7 @@ SMALL = [
     Workload("update, 100000, donated", updated, lambda rng: (rng.normal(size=100_000),), 0, kind="donated"),
     Workload("masks, 1500 x 1500", repulsion, lambda rng: (rng.normal(size=1500),), 1),
     Workload("table of 1000, a loop", table_in_a_loop, lambda rng: (rng.normal(size=1000),), 0, kind="value"),
+    Workload("log of exp, 1000 steps", one_number, lambda rng: (rng.normal(size=1000),), 1, loops=True),
     Workload("20 products of 64 x 64", layers, lambda rng: (rng.normal(size=(64, 64)), rng.normal(size=(64, 64))), 2),
     Workload("pairs, 1500 x 8", pairs, lambda rng: (rng.normal(size=(1500, 8)),), 1),
     Workload("tanh, 100000", smooth, lambda rng: (rng.normal(size=100_000),), 1),

@@ -27,6 +27,7 @@ FACTS = {
     "compiler/llvm/packed_product.py": {"_SQUARE"},  # elements of a vector
     "compiler/llvm/program.py": {"_FIRST_NAME"},
     "compiler/llvm/symmetry.py": {"_TILE"},
+    "compiler/llvm/vecmath/alone.py": {"_INDEX", "_NORMAL"},  # the size of tables; where a formula holds
     "compiler/llvm/while_vjp.py": {"OUT_OF_MEMORY", "_LARGEST"},
     "compiler/lower/memory.py": {"ALIGNMENT"},
     "compiler/lower/order.py": {"BLOCK"},  # elements of a vector

@@ -88,9 +88,12 @@ def loop_text(names: Sequence[str], count: int, kind: str) -> str:
 
 
 def compiled(name: str, dtype: Any, also: tuple[str, ...] = (), soft: bool = False) -> Loop:
-    """The loop over arrays of a dtype; of several functions, their sum; `soft` is without fused multiply-add."""
+    """The loop over arrays of a dtype; of several functions, their sum; `soft` is without fused multiply-add.
+
+    "exp.alone" is the form of exp for one number at a time.
+    """
     dtype = np.dtype(dtype)
-    count = CASES[name].arity
+    count = CASES[name.partition(".")[0]].arity
     began = time.process_time()
     text = loop_text([name, *also], count, REGISTER[dtype])
     if soft:

@@ -139,6 +139,7 @@ CHANGED = {
     Switch.WINDOW_SEGMENTS: ("stencil", "written"),
     Switch.INLINE_KERNELS: ("few", "solved"),
     Switch.FUNCTIONS_APART: ("few",),
+    Switch.FUNCTIONS_ALONE: ("recurrence",),
     Switch.INLINE_PRODUCTS: ("few",),
     Switch.NARROW_PRODUCTS: ("products", "contraction"),
     Switch.EINSUM_PRODUCTS: ("contraction",),

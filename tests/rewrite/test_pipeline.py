@@ -21,6 +21,7 @@ def test_loops_are_rolled_before_anything_is_simplified():
         "forward writes",
         "simplify",
         "idle carries",
+        "constant masks",
         "complex parts",
         "halves",
         "join places",

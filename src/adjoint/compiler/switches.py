@@ -46,6 +46,7 @@ class Switch(Enum):
     WINDOW_SEGMENTS = "window_segments", "the interior of a window is a loop without tests"
     INLINE_KERNELS = "inline_kernels", "kernels over a few points are inlined into the program"
     FUNCTIONS_APART = "functions_apart", "kernels over a few points, outside of loops, call elementary functions out of line"
+    FUNCTIONS_ALONE = "functions_alone", "loops over single numbers have elementary functions of low latency"
     INLINE_PRODUCTS = "inline_products", "small matrix products are loops, not calls of BLAS"
     NARROW_PRODUCTS = "narrow_products", "products with few columns are unrolled in registers"
     PACKED_PRODUCTS = "packed_products", "products are written with longer vectors than those of BLAS"

@@ -18,6 +18,7 @@ from .loops import (
     Rolled,
     RolledLoop,
     Unrolled,
+    compute_masks,
     distribute,
     drop_idle_carries,
     roll,
@@ -39,6 +40,7 @@ PASSES: dict[str, Callable[[Graph, Collection[int]], Graph | Rolled]] = {
     "forward writes": forward_writes,  # elements are taken from where they come from
     "simplify": lambda graph, weak: simplify(graph, final=True)[0],
     "idle carries": lambda graph, weak: drop_idle_carries(graph),  # that do not change, or that nothing reads
+    "constant masks": lambda graph, weak: compute_masks(graph),  # that loops carry, as rows
     COMPLEX_PARTS: lambda graph, weak: simplify(split_complex(graph, weak), final=True)[0],
     HALVES: lambda graph, weak: simplify(widen_halves(graph), final=True)[0],  # arithmetic of float16 becomes that of float32
     "join places": lambda graph, weak: join_places(graph),  # sums of rows that cover an array become stacks

@@ -30,3 +30,20 @@ def test_short_sums_are_written_out(width, written_out):
     compiled = ad.jit(f)
     assert (WRITTEN_OUT in compiled.lower(x, m).native.text) == written_out
     np.testing.assert_allclose(compiled(x, m), f(x, m), rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("shape", [(), (1,), (2,)])
+def test_loops_over_one_number_have_functions_of_low_latency(shape, dtype):
+    """A number that each iteration waits for; two are a vector, and floats have short polynomials."""
+
+    def f(s):
+        for _ in range(50):
+            s = np.log(np.exp(s) + np.float32(0.5)) * np.cos(s) - np.sin(s)
+        return s
+
+    x = np.full(shape, 0.3, dtype)
+    compiled = ad.jit(f)
+    alone = shape != (2,) and dtype is np.float64
+    assert compiled.lower(x).native.text.count(".alone.f64(double %x0)") == 4 * alone
+    np.testing.assert_allclose(compiled(x), f(x), rtol=1e-12 if dtype is np.float64 else 1e-4)

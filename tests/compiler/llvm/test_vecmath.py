@@ -99,6 +99,46 @@ def test_targets_without_fused_multiply_add(name, dtype):
     assert found.worst <= BOUND, f"{name}{found.at} is {found.worst:.2f} units off"
 
 
+# -- one number at a time --
+
+ALONE = ["cos", "exp", "log", "sin"]
+
+
+def test_the_functions_of_one_number():
+    assert [name for name in sorted(vecmath.NAMES) if vecmath.alone_name(name, "double") != name] == ALONE
+    assert all(vecmath.alone_name(name, "float") == name for name in vecmath.NAMES)
+
+
+@pytest.mark.parametrize("soft", [False, True], ids=["fma", "without fma"])
+@pytest.mark.parametrize("name", ALONE)
+def test_errors_of_functions_of_one_number(name, soft):
+    form = vecmath.alone_name(name, "double")
+    found = accuracy.greatest_error(name, np.float64, 1200, loop=accuracy.compiled(form, np.float64, soft=soft))
+    assert found.count > 600
+    assert found.worst <= (1.0 if name in ("exp", "log") else BOUND), f"{name}{found.at} is {found.worst:.2f} units off"
+
+
+@pytest.mark.parametrize("name", ["exp", "log"])
+def test_edges_of_functions_of_one_number(name):
+    """Both sides of each place where another formula begins: there, and at special values, it is the vectorized function."""
+    edges = {"exp": [708.0, -708.0, -746.0, 709.782712893384, -745.1332191019411], "log": [0.6875, 1.0, 1.375, 2.0**-1022, 0.0]}
+    steps = [edge for x in edges[name] for edge in (x, np.nextafter(x, -np.inf), np.nextafter(x, np.inf))]
+    points = np.array([*steps, 0.0, -0.0, 5e-324, 1e-310, -1.0, -1e6, 1e6, math.inf, -math.inf, math.nan])
+    got, expected = loop(f"{name}.alone", np.float64).run(points), loop(name, np.float64).run(points)
+    exceptional = (expected == 0) | ~np.isfinite(expected)
+    assert all(same(a, b) for a, b in zip(got[exceptional], expected[exceptional], strict=True))
+    np.testing.assert_array_max_ulp(got[~exceptional], expected[~exceptional], 1)
+
+
+@pytest.mark.parametrize("name", ["sin", "cos"])
+def test_angles_alone_are_equal_to_vectors_of_them(name):
+    edge = math.pi / 4
+    steps = [0.0, 5e-324, np.nextafter(edge, 0), edge, np.nextafter(edge, 1), math.pi, 1e22, math.inf, math.nan]
+    points = np.concatenate([np.random.default_rng(0).normal(0, 3, 2000), steps, np.negative(steps)])
+    got, expected = loop(f"{name}.alone", np.float64).run(points), loop(name, np.float64).run(points)
+    assert all(same(a, b) for a, b in zip(got, expected, strict=True))
+
+
 @pytest.mark.parametrize("name", ["sin", "cos", "tan"])
 @pytest.mark.parametrize("dtype", DTYPES, ids=["float64", "float32"])
 def test_angles_of_every_size(name, dtype):

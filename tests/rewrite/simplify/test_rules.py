@@ -67,6 +67,8 @@ def samples(program, values):
     for i, t in enumerate(program.input_types):
         if t.dtype.kind == "b":
             yield np.resize([True, False, False], t.shape)
+        elif t.dtype.kind == "i" and not t.shape:  # an index
+            yield np.asarray(1)
         else:
             with np.errstate(over="ignore"):
                 values = values if t.dtype.kind == "c" else values.real

@@ -74,9 +74,10 @@ class Function(NamedTuple):
 class Code(Builder):
     """A function that computes numbers: the intrinsics it declares, and the functions of `vecmath` it calls."""
 
-    def __init__(self, apart: bool = False) -> None:
+    def __init__(self, apart: bool = False, form: Callable[[str, str], str] = lambda name, kind: name) -> None:
         super().__init__()
         self.apart = apart  # call functions out of line: the code runs a few times only
+        self.form = form  # the name of the function to call, by its usual name and the type
         self.declared: set[str] = set()
         self.functions: set[Function] = set()
 
@@ -113,7 +114,7 @@ class Code(Builder):
         if name.startswith(special.PREFIX):
             return self.special(special.of_line(name), name, args)
         kind = REGISTER[source]
-        function = Function(name, kind, len(args), self.apart)
+        function = Function(self.form(name, kind), kind, len(args), self.apart)
         self.functions.add(function)
         return self.let(f"call {kind} {function.symbol}({', '.join(f'{kind} {a}' for a in args)})")
 

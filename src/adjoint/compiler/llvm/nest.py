@@ -26,6 +26,7 @@ from ..lower.kernel import Buffer, Kernel, Loop, Reduce, Scalar, View, Window, s
 from ..lower.schedule import cost
 from ..lower.step import RowTiles
 from ..switches import Switch
+from . import vecmath
 from .builder import UNOPTIMISED
 from .instruction import MEMORY, REGISTER, Code, combine, literal, start_of
 
@@ -97,7 +98,10 @@ class Nest(Reducing):
         self.is_small = size_of(kernel.domain) <= SMALL
         # Out of line, functions compile once, but are not vectorized: for code that runs once per call.
         once = not repeated or sum(cost(line) >= FUNCTION_COST for line in kernel.code) > MOST_INLINED
-        self.code = Code(apart=self.is_small and once and Switch.FUNCTIONS_APART.on)
+        apart = self.is_small and once and Switch.FUNCTIONS_APART.on
+        # In a loop, one number is usually waited for.
+        alone = repeated and size_of(kernel.domain) == 1 and Switch.FUNCTIONS_ALONE.on
+        self.code = Code(apart, vecmath.alone_name) if alone else Code(apart)
         self.loops = kernel.loops
         # The iterations of the outermost loop in one call: a part of them, or all, whose number is then constant.
         in_parts = tiles is not None or kernel.chunks > 1

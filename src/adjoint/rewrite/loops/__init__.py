@@ -4,12 +4,13 @@
 and branches that do not repeat with a period (`blocks.py`, `write_blocks.py`), and loops over arrays whose length changes
 (`padded_groups.py`, `padded.py`). `share.py` lets a loop read what another one computes as well; `sink.py` moves sums of
 products behind a loop, `point_sums.py` sums over points, `columns.py` splits short rows, `distribute.py` functions of numbers.
-`carries.py` drops carries that do not change, or that nothing reads; `offsets.py` drops rows of indices that differ by a
-constant.
+`carries.py` drops carries that do not change, or that nothing reads; `constant_masks.py` computes masks that follow from
+constants; `offsets.py` drops rows of indices that differ by a constant.
 """
 
 from .carries import drop_idle_carries
 from .columns import split_columns
+from .constant_masks import compute_masks
 from .distribute import distribute
 from .offsets import share_offsets
 from .point_sums import sum_points_last
@@ -21,6 +22,7 @@ __all__ = [
     "Rolled",
     "RolledLoop",
     "Unrolled",
+    "compute_masks",
     "distribute",
     "drop_idle_carries",
     "roll",

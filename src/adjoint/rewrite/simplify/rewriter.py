@@ -241,7 +241,7 @@ class Rewriter:
         if isinstance(pattern, UnsignedZero):
             return isinstance(o, Zero)
         number = self.fact(o)[1]
-        if number is None or number != pattern:
+        if number is None or (number != pattern and (number == number or pattern == pattern)):  # nan is nan
             return False
         return type(pattern) is not float or pattern != 0 or (not np.iscomplexobj(number) and _sign(number) == _sign(pattern))
 

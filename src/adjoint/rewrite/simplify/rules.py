@@ -55,9 +55,10 @@ add, sub, mul, div, neg, pos, square, power = calls("add", "sub", "mul", "div", 
 strong_mul, strong_mul_either, ieee_mul, where = calls("strong_mul", "strong_mul_either", "ieee_mul", "where")
 exp, log, expm1, log1p, sqrt, abs_ = calls("exp", "log", "expm1", "log1p", "sqrt", "abs")
 logical_and, logical_or, logical_not = calls("logical_and", "logical_or", "logical_not")
+equal, greater, greater_equal = calls("equal", "greater", "greater_equal")
 conj, real_, cast, isfinite, stop_gradient = calls("conj", "real", "cast", "isfinite", "stop_gradient")
 reshape, transpose, broadcast_to, sum_, matmul = calls("reshape", "transpose", "broadcast_to", "sum", "matmul")
-getitem, place = calls("getitem", "place")
+getitem, gather, place = calls("getitem", "gather", "place")
 
 # -- the products of the chain rule -----------------------------------------------------------------------------
 
@@ -149,6 +150,22 @@ rule("where-same", where(Z, X, X), X, cases=({"Z": _BOOL},))
 rule("where-not", where(logical_not(Z), X, Y), where(Z, Y, X), cases=({"Z": _BOOL},))
 # The exponential of a difference is mostly computed anyway: see `softmax_of`. Its derivative is nan where the difference is.
 rule("exp-where", exp(where(Z, -math.inf, X)), where(Z, 0.0, exp(X)), is_real(X), cases=({"Z": _BOOL},), into=FINAL)
+# Where the partial of a choice is 0: see `elementwise.wins`.
+rule(
+    "zero-or-nan",
+    equal(where(Z, math.nan, X), 0),
+    logical_and(logical_not(Z), equal(X, 0)),
+    is_real(X),
+    cases=({"Z": _BOOL},),
+    into=FINAL,
+)
+rule(
+    "does-not-win",
+    equal(add(mul(0.5, greater(X, Y)), mul(0.5, greater_equal(X, Y))), 0),
+    logical_not(greater_equal(X, Y)),
+    is_real(X),
+    into=FINAL,
+)
 rule("where-no-change", where(isfinite(sub(stop_gradient(X), X)), sub(stop_gradient(X), X), 0.0), 0.0, is_real(X), into=FINAL)
 rule("and-same", logical_and(X, X), X, is_bool(X), cases=({"X": _BOOL},))
 rule("or-same", logical_or(X, X), X, is_bool(X), cases=({"X": _BOOL},))
@@ -156,6 +173,7 @@ rule("and-false", logical_and(X, False), False, cases=({"X": _BOOL},))
 rule("and-true", logical_and(X, True), X, is_bool(X), cases=({"X": _BOOL},))
 rule("or-false", logical_or(X, False), X, is_bool(X), cases=({"X": _BOOL},))
 rule("or-true", logical_or(X, True), True, cases=({"X": _BOOL},))
+rule("not-and-not", logical_not(logical_and(logical_not(X), logical_not(Y))), logical_or(X, Y), cases=({"X": _BOOL, "Y": _BOOL},))
 rule("not-not", logical_not(logical_not(X)), X, is_bool(X), cases=({"X": _BOOL},))
 
 # -- dtypes -----------------------------------------------------------------------------------------------------
@@ -297,6 +315,27 @@ rule(
     place(add(X, Y), spec=S, shape=T),
     computed(lambda x, y: (x.shape, x.dtype) == (y.shape, y.dtype))(X, Y),
     cases=({"S": (slice(1, 3),), "T": (4, 3), "X": (2, 3), "Y": (2, 3)},),
+)
+
+
+@computed
+def behind(spec: tuple[Any, ...]) -> tuple[Any, ...]:
+    return (slice(None), *spec)
+
+
+@computed
+def is_one_row(table: Type, row: Type, spec: tuple[Any, ...]) -> bool:
+    return table.dtype.kind != "c" and not row.shape and all(isinstance(i, slice) for i in spec)
+
+
+# Part of a row of a table is read from that part of the table: a view, so that the row is not copied. Complex tables are split.
+rule(
+    "getitem-of-row",
+    getitem(gather(X, Y, axis=0), spec=S),
+    gather(getitem(X, spec=behind(S)), Y, axis=0),
+    is_one_row(X, Y, S),
+    cases=({"X": (3, 4), "Y": Type((), np.dtype(int)), "S": (slice(1, 3),)},),
+    into=FINAL,
 )
 rule(
     "place-twice",

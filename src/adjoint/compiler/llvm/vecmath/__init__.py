@@ -1,6 +1,7 @@
 """Elementary functions as LLVM code: straight-line arithmetic that the loop vectorizer widens, for any target.
 
     vecmath.definitions([("exp", "double", 1)])     the function @adjoint.exp.f64, and what it needs
+    vecmath.definitions([("exp.alone", …)])         of one number at a time: see `alone`
     vecmath.soften(text)                            for a target without fused multiply-add
 
 Each function is defined once per module and inlined where it is called. Errors are below 2 units in the last place on the whole
@@ -13,11 +14,11 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable
 
-from adjoint.compiler.llvm.vecmath import error, exponential, inverse, logaddexp, logarithm, power, roots, trigonometric
+from adjoint.compiler.llvm.vecmath import alone, error, exponential, inverse, logaddexp, logarithm, power, roots, trigonometric
 from adjoint.compiler.llvm.vecmath.scalar import DOUBLE, FORMATS, Body, Scalar
 from adjoint.compiler.llvm.vecmath.soften import soften
 
-__all__ = ["NAMES", "definitions", "soften"]
+__all__ = ["NAMES", "alone_name", "definitions", "soften"]
 
 Function = Callable[..., Scalar]
 
@@ -62,6 +63,9 @@ _SINGLE: dict[str, Function] = {
     "logaddexp2": logaddexp.logaddexp2_to_single,
     "power": power.power_to_single,
 }
+# For float64, where one number is computed at a time.
+_ALONE: dict[str, Function] = {"exp": alone.exp, "log": alone.log, "sin": alone.sin, "cos": alone.cos}
+_SUFFIX = ".alone"
 NAMES = frozenset(_NATIVE) | frozenset(_WIDE)
 _POWER = "power."  # with an integer, as in power.3 or power.minus.3: that power
 
@@ -83,7 +87,14 @@ def _defined(name: str, kind: str, count: int) -> dict[str, str]:
     return body.needed
 
 
+def alone_name(name: str, kind: str) -> str:
+    """The name of the function of one number at a time, if it has a form of its own."""
+    return f"{name}{_SUFFIX}" if kind == DOUBLE and name in _ALONE else name
+
+
 def _function(name: str, kind: str) -> Function:
+    if name.endswith(_SUFFIX):
+        return _ALONE[name.removesuffix(_SUFFIX)]
     if name.startswith(_POWER):
         exponent = int(name.removeprefix(_POWER).replace("minus.", "-"))
         return lambda x: power.whole_power(x, exponent)
