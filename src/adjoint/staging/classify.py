@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import datetime
 import decimal
 import enum
@@ -40,12 +41,20 @@ FIXED_MODULES = frozenset(
 )
 _INSTALLED = tuple(sysconfig.get_path(name) for name in ("purelib", "platlib"))
 CONTAINERS = (tuple, list, dict, set, deque, OrderedDict, defaultdict, types.SimpleNamespace)
+DATA = (*EQUAL, *CONTAINERS, np.ndarray, np.generic)
+CODE = (types.FunctionType, types.ModuleType, type)
 EMPTY = object()
 
 
 def source_of(names: dict[str, Any]) -> dict[str, Any]:
     """The dict that holds the globals of a function: an adopted one has a view of it."""
     return getattr(names, "source", names)
+
+
+def builtins_of(names: dict[str, Any]) -> dict[str, Any]:
+    """The builtins that a function with these globals sees; an adopted module has its own."""
+    found = names.get("__builtins__", builtins)
+    return found if isinstance(found, dict) else vars(found)
 
 
 def load_of(container: Any) -> Load:

@@ -22,7 +22,9 @@ from __future__ import annotations
 import copy
 import decimal
 import functools
+import importlib
 import io
+import sys
 import threading
 import types
 from collections import deque
@@ -42,7 +44,9 @@ from ..device import gpu
 from ..device.arrays import gpu_of
 from ..eager.mutation import is_immutable
 from .classify import (
+    CODE,
     CONTAINERS,
+    DATA,
     EMPTY,
     EQUAL,
     FIXED,
@@ -50,6 +54,7 @@ from .classify import (
     NUMBERS,
     PLAIN,
     advice,
+    builtins_of,
     cell_contents,
     empty_like,
     fill,
@@ -64,7 +69,7 @@ from .objects import Objects
 from .purity import is_alone, refused
 from .reach import is_library, is_ours, is_users
 from .stage import Stage
-from .stand_ins import is_static, stand_in
+from .stand_ins import IMPURE, Refused, is_static, stand_in
 from .uncopied import MOST_BYTES, At, Uncopied
 from .watch import HOOKS, Names, WatchedModule, reading, same_items
 
@@ -356,8 +361,11 @@ class Reads:
             return self.fix(at, value)
         if isinstance(value, functools.partial):
             self.fix(at, value)
-            args, keywords = (self.met(x, At(Load.FIXED, x, None, at.name)) for x in (value.args, value.keywords))
-            return functools.partial(self.fixed(value.func), *args, **keywords)
+            parts = {name: At(Load.ATTRIBUTE, value, name, f"{at.name}.{name}") for name in ("func", "args", "keywords")}
+            function, args, keywords = (self.met(getattr(value, name), part) for name, part in parts.items())
+            new = functools.partial(function, *args, **keywords)
+            vars(new).update({name: self._attribute_of(value, name, x) for name, x in vars(value).items()})
+            return new
         cls = type(value)
         if isinstance(value, threading.local):
             raise self.refuse(f"reads {at.name}, which differs from thread to thread; {advice(at.name)}")
@@ -439,7 +447,8 @@ class Reads:
             self.unwritten.append((name, lambda cell=cell, seen=seen: cell_contents(cell) is seen))  # type: ignore[misc]
 
     def _attribute_of(self, f: Any, key: str, value: Any) -> Any:
-        return value if key == "__wrapped__" else self.met(value, At(Load.ATTRIBUTE, f, key, f"{f.__name__}.{key}"))
+        name = getattr(f, "__name__", type(f).__name__)
+        return self.met(value, At(Load.ATTRIBUTE, f, key, f"{name}.{key}"))
 
     def _names_of(self, real: dict[str, Any]) -> dict[str, Any]:
         if isinstance(real, Names):
@@ -457,24 +466,64 @@ class Reads:
             value = names[name]
         except KeyError:  # a builtin, or not defined
             self.lacks(At(Load.FIXED, source, None, name), Check.NO_ENTRY, name)
+            self._note_builtin(builtins_of(names), name)
             raise
         at = At(Load.ENTRY, source, name, name)
         return self.met(value, at) if value is source[name] else self.fix(at, source[name], self.fixed(value))
 
+    def _note_builtin(self, builtins: dict[str, Any], name: str) -> None:
+        """Require the same builtin. The staged function gets it as it is, so it must not be one that can change."""
+        at = At(Load.ENTRY, builtins, name, name)
+        value = builtins.get(name, EMPTY)
+        if value is EMPTY:
+            self.lacks(At(Load.FIXED, builtins, None, name), Check.NO_ENTRY, name)
+        elif type(value) in PLAIN:
+            self.note(at, Check.EQUAL, value)
+        elif isinstance(value, (types.BuiltinFunctionType, type)) and is_library(value.__module__):
+            self.fix(at, value)
+        else:
+            raise self.refuse(f"reads {name}, which was added to Python's builtins; {advice(name)}")
+
     def of_module(self, module: types.ModuleType, name: str) -> Any:
-        """An attribute of a user module."""
+        """An attribute of a module."""
         called = f"{module.__name__}.{name}"
         try:
             value = getattr(module, name)
         except AttributeError:
             self.lacks(At(Load.FIXED, module, None, called), Check.NO_ATTRIBUTE, name)
             raise
-        return self.met(value, At(Load.ATTRIBUTE, module, name, called))
+        is_entry = name in vars(module)  # else its `__getattr__` makes it
+        at = At(Load.ENTRY, vars(module), name, called) if is_entry else At(Load.ATTRIBUTE, module, name, called)
+        if not is_library(module.__name__) and not is_installed(module):
+            return self.met(value, at)
+        face = None if isinstance(value, DATA) else self._of_numpy(module)
+        if face is not None and hasattr(face, name):
+            return self.fix(at, value, getattr(face, name))
+        what = None if is_static(value) else IMPURE.get((module.__name__, name))
+        if what is not None:
+            return self.fix(at, value, Refused(value, what, called))
+        return self._of_library(value, at)
+
+    def _of_library(self, value: Any, at: At) -> Any:
+        """An attribute of a library or an installed package: its objects must be the same, its numbers and arrays may change."""
+        if value is importlib.import_module:
+            return self.fix(at, value, self._import_module)
+        is_own = not isinstance(value, (*DATA, *CODE))
+        is_record = isinstance(value, tuple) and type(value) is not tuple and not hasattr(value, "_fields")  # `sys.float_info`
+        return self.fix(at, value, stand_in(value, at.name)) if is_own or is_record else self.met(value, at)
 
     def import_(self, load: Any, name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
         """`import` inside a staged function; `load` is the `__import__` of its module."""
-        module = load(name, globals, locals, fromlist, level)
-        return self.fixed(module)
+        return self._imported(load(name, globals, locals, fromlist, level))
+
+    def _import_module(self, name: str, package: str | None = None) -> Any:
+        return self._imported(importlib.import_module(name, package))
+
+    def _imported(self, module: types.ModuleType) -> Any:
+        """What stands for a module that is imported: the next call may find another one."""
+        name = module.__name__
+        is_listed = sys.modules.get(name) is module
+        return self.met(module, At(Load.ENTRY, sys.modules, name, name)) if is_listed else self.fixed(module)
 
     def _of_numpy(self, value: Any) -> Any:
         """What stands for NumPy, or for a function of NumPy, where arrays are read at traced indices; None for anything else."""
@@ -482,9 +531,6 @@ class Reads:
         return self.traced(value) if self.traced is not None and name in ("numpy", f"{OWN}.numpy") else None
 
     def _module(self, module: types.ModuleType) -> Any:
-        replaced = self._of_numpy(module) or stand_in(module, module.__name__)
-        if replaced is not module or is_library(module.__name__) or is_installed(module):
-            return replaced
         known = self._functions.get(id(module))
         if known is None:
             known = self._functions[id(module)] = WatchedModule(self, module)
