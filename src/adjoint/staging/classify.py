@@ -42,6 +42,7 @@ FIXED_MODULES = frozenset(
 _INSTALLED = tuple(sysconfig.get_path(name) for name in ("purelib", "platlib"))
 CONTAINERS = (tuple, list, dict, set, deque, OrderedDict, defaultdict, types.SimpleNamespace)
 DATA = (*EQUAL, *CONTAINERS, np.ndarray, np.generic)
+MEMO: type = functools._lru_cache_wrapper
 CODE = (types.FunctionType, types.ModuleType, type)
 EMPTY = object()
 

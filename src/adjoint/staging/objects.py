@@ -100,12 +100,12 @@ class Objects:
             raise
         finally:
             reading.reset(token)
-        if isinstance(found, types.MethodType) and isinstance(found.__func__, types.FunctionType):
+        if isinstance(found, types.MethodType):
             if found.__self__ is value:
                 self.reads.note(at, Check.METHOD, found.__func__)
-                return types.MethodType(self.reads.hook(found.__func__), value)
+                return types.MethodType(self.reads.fixed(found.__func__), value)
             self.reads.note(at, Check.TEST, Bound(found))
-            return types.MethodType(self.reads.hook(found.__func__), self.reads.fixed(found.__self__))
+            return types.MethodType(self.reads.fixed(found.__func__), self.reads.fixed(found.__self__))
         return self.reads.met(found, at)
 
     def refuse_write(self, value: Any, name: str) -> UnsupportedError:

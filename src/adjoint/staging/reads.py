@@ -21,9 +21,11 @@ from __future__ import annotations
 
 import copy
 import decimal
+import enum
 import functools
 import importlib
 import io
+import operator
 import sys
 import threading
 import types
@@ -51,6 +53,7 @@ from .classify import (
     EQUAL,
     FIXED,
     FIXED_MODULES,
+    MEMO,
     NUMBERS,
     PLAIN,
     advice,
@@ -65,12 +68,13 @@ from .classify import (
     source_of,
 )
 from .lazy import Elsewhere
+from .memo import Memo
 from .objects import Objects
 from .purity import is_alone, refused
-from .reach import is_library, is_ours, is_users
+from .reach import is_library, is_of_library, is_ours, is_users
 from .stage import Stage
 from .stand_ins import IMPURE, Refused, is_static, stand_in
-from .uncopied import MOST_BYTES, At, Uncopied
+from .uncopied import ASKS_FOR_ANY, MOST_BYTES, At, Uncopied
 from .watch import HOOKS, Names, WatchedModule, reading, same_items
 
 MOST_PLACES = 4000  # per program; each takes some ten nanoseconds of a call
@@ -103,6 +107,8 @@ class Reads:
         self.asked: set[str] = set()  # of attributes that may be missing
         self.uncopied = Uncopied(self)
         self._fixed: set[Any] = set()  # places whose object must stay, by key
+        self._library_functions: list[types.FunctionType] = []
+        self._own_class: list[tuple[Any, str]] = []  # constants of the user's own classes, enums among them
         self.unwritten: list[tuple[str, Callable[[], bool]]] = []  # name, and a check that it was not written to
 
     # -- the function itself --
@@ -144,6 +150,12 @@ class Reads:
                 self.note(At(Load.ATTRIBUTE, f, "__dict__", f"an attribute of {f.__name__}"), Check.LENGTH, (dict, len(vars(f))))
         if "Decimal" in self.names:  # whose arithmetic rounds by the context
             self.note(At(Load.FIXED, decimal, None, "the context of decimal numbers"), Check.TEST, DecimalContext())
+        for f in self._library_functions:
+            for name in sorted(self.names & vars(f).keys()):
+                self.uncopied.constant(vars(f)[name], At(Load.ENTRY, vars(f), name, f"{f.__name__}.{name}"), self.names)
+        for value, name in self._own_class:
+            self.uncopied.add(type(value))
+            self.uncopied.attributes_of(value, name, self.names)
         self.uncopied.finish()
         for name, unwritten in self.unwritten:
             if not unwritten():
@@ -234,6 +246,8 @@ class Reads:
             if isinstance(value, decimal.Decimal):
                 self.names.add("Decimal")
             self.note(at, Check.EQUAL, value)
+            if not is_of_library(type(value)):
+                self._own_class.append((value, at.name))
             return value
         if isinstance(value, (tuple, list, dict, set, deque, types.SimpleNamespace)):
             return self._container(value, at)
@@ -337,6 +351,9 @@ class Reads:
         seen = None if isinstance(value, tuple) else empty_like(cls, value)
         if seen is not None:  # registered before its items, since it may contain itself
             self.find(value, owner, seen)
+        for key in value if isinstance(value, dict) else ():
+            if not isinstance(key, (*EQUAL, *FIXED, type)) and self.fixed(key) is not key:
+                raise self.refuse(f"reads {at.name}, an outside dict with keys of the class {type(key).__name__}; {advice(at.name)}")
         found = {key: self.met(x, item(key)) for key, x in items_of(value).items()}
         if isinstance(value, tuple):
             seen = cls._make(found.values()) if hasattr(cls, "_make") else tuple(found.values())
@@ -349,14 +366,12 @@ class Reads:
     def _object(self, value: Any, at: At) -> Any:
         """Anything else: watched if its class is written in Python, returned unchanged if immutable, or refused."""
         replaced = stand_in(value, at.name)
-        if type(value).__module__ == "functools" and hasattr(value, "__wrapped__"):  # a memo, whose function is not copied
-            self.uncopied.add(value.__wrapped__)
         if replaced is not value:
             return self.fix(at, value, replaced)
+        if isinstance(value, MEMO):
+            return self.fix(at, value, Memo(self, value, at.name))
         if isinstance(value, types.MethodType):
-            self.fix(at, value)
-            bound = self.met(value.__self__, At(Load.FIXED, value.__self__, None, "self"))
-            return types.MethodType(self.hook(value.__func__), bound) if isinstance(value.__func__, types.FunctionType) else value
+            return self.fix(at, value, types.MethodType(self.fixed(value.__func__), self.fixed(value.__self__)))
         if type(value) is Quick:
             return self.fix(at, value)
         if isinstance(value, functools.partial):
@@ -373,6 +388,14 @@ class Reads:
             return self.fix(at, value, self._rewrapped(value))
         if callable(value) and (replaced := self._of_numpy(value)) is not None:
             return self.fix(at, value, replaced)
+        if isinstance(value, np.ufunc) and value.__name__.endswith("(vectorized)"):
+            raise self.refuse(f"calls {at.name}, whose Python function np.frompyfunc hides; call that function")
+        if isinstance(value, np.vectorize):
+            self.uncopied.constant(value.pyfunc, At(Load.ATTRIBUTE, value, "pyfunc", f"{at.name}.pyfunc"), self.names)
+        if isinstance(value, (operator.attrgetter, operator.methodcaller)):
+            self.names |= ASKS_FOR_ANY
+        if isinstance(value, enum.Enum):
+            self._own_class.append((value, at.name))
         if isinstance(value, FIXED) and not (isinstance(value, io.IOBase) and value.readable()):
             return self.fix(at, value)
         if package_of(cls.__module__) in FIXED_MODULES or cls is object:
@@ -409,6 +432,8 @@ class Reads:
         if known is not None:
             return known
         is_own = is_users(f)
+        if not is_own:
+            self._library_functions.append(f)
         if not is_own and not any(is_function(cell_contents(cell)) for cell in f.__closure__ or ()):
             return f
         cells = tuple(types.CellType() for _ in f.__closure__ or ())
@@ -508,6 +533,9 @@ class Reads:
         """An attribute of a library or an installed package: its objects must be the same, its numbers and arrays may change."""
         if value is importlib.import_module:
             return self.fix(at, value, self._import_module)
+        if isinstance(value, (types.FunctionType, type)) and is_installed(sys.modules.get(value.__module__)):
+            if not is_library(value.__module__):
+                return self.fix(at, value)  # it runs as it is
         is_own = not isinstance(value, (*DATA, *CODE))
         is_record = isinstance(value, tuple) and type(value) is not tuple and not hasattr(value, "_fields")  # `sys.float_info`
         return self.fix(at, value, stand_in(value, at.name)) if is_own or is_record else self.met(value, at)
@@ -532,6 +560,8 @@ class Reads:
 
     def _module(self, module: types.ModuleType) -> Any:
         known = self._functions.get(id(module))
+        if type(module) is not types.ModuleType and (is_library(module.__name__) or is_installed(module)):
+            return module  # that of an adopted package
         if known is None:
             known = self._functions[id(module)] = WatchedModule(self, module)
             self.alive.append(module)

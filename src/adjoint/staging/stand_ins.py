@@ -47,7 +47,7 @@ _EFFECTS = {
     "threading": "acquire release notify notify_all",
     "_thread": "acquire release",
     "tqdm": "update set_description set_postfix set_postfix_str refresh write clear close display",
-    "functools": "__wrapped__ __name__ __doc__",
+    "functools": "__name__ __doc__",  # of a memo
 }
 IMPURE = {(module, name): what for module, parts in _READS.items() for names, what in parts.items() for name in names.split()}
 
@@ -104,7 +104,7 @@ class Refused:
 
 
 class Partly(Refused):
-    """A replacement for an object that may be used for its effects, and a memo for its results, but not asked for its state."""
+    """A replacement for an object that may be used for its effects, but not asked for its state."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._adjoint_real(*args, **kwargs)
@@ -164,11 +164,7 @@ def stand_in(x: Any, name: str) -> Any:
     if "logging" in sys.modules and x is sys.modules["logging"].getLogger:
         return _logger
     package = package_of(type(x).__module__)
-    if (
-        package in _EFFECTS
-        and not isinstance(x, (type, threading.local))
-        and (package != "functools" or hasattr(x, "cache_info"))
-    ):
+    if package in _EFFECTS and package != "functools" and not isinstance(x, (type, threading.local)):
         return Partly(x, f"reads the state of a {type(x).__name__}", name)
     drawn = getattr(x, "__self__", None) if isinstance(x, (types.BuiltinMethodType, types.MethodType)) else x
     if is_generator(drawn):

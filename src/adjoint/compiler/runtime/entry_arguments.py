@@ -147,18 +147,20 @@ def _load_value(code: Call, record: str, holder: str) -> str:
         item = code.call(function, f"ptr {holder}", f"i64 {field(code, record, Read.KEY)}")
         code.need_not_null(item, "changed")
         give(item)
-    code.label(labels[Load.ATTRIBUTE])
-    attribute = code.call("PyObject_GetAttr", f"ptr {holder}", f"ptr {field(code, record, Read.KEY, 'ptr')}")
-    code.need_not_null(attribute, "changed")
-    at = code.block
-    code.jump(new)
+    made: list[tuple[str, str]] = []
+    for load, function in ((Load.ATTRIBUTE, "PyObject_GetAttr"), (Load.CALL, "PyObject_CallObject")):
+        code.label(labels[load])
+        result = code.call(function, f"ptr {holder}", f"ptr {field(code, record, Read.KEY, 'ptr')}")
+        code.need_not_null(result, "raised.at.place")
+        made.append((result, code.block))
+        code.jump(new)
 
     code.label(borrowed)
     value = code.phi("ptr", found)
     code.call("Py_IncRef", f"ptr {value}")
     code.jump(new)
     code.label(new)
-    result = code.phi("ptr", ((value, borrowed), (attribute, at)))
+    result = code.phi("ptr", ((value, borrowed), *made))
     code.store(f"ptr {result}", held)
     code.jump(loaded)
     code.label(loaded)
