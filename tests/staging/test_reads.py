@@ -449,14 +449,25 @@ def test_signed_zeros_and_nan_are_distinguished():
     assert compiled(1.0) == 0.0
 
 
-def test_read_only_constants_are_folded():
+def test_immutable_arrays_are_folded():
+    table = np.frombuffer(np.arange(3.0).tobytes())
+    compiled = ad.jit(lambda x: np.sum(x * np.exp(table)))
+    agree(compiled, lambda x: np.sum(x * np.exp(table)), X)
+    assert "table" not in compiled.report()
+    table = np.frombuffer((np.arange(3.0) + 1).tobytes())
+    agree(compiled, lambda x: np.sum(x * np.exp(table)), X)
+
+
+def test_read_only_arrays_are_inputs():
     table = np.arange(3.0)
     table.flags.writeable = False
     compiled = ad.jit(lambda x: np.sum(x * np.exp(table)))
     agree(compiled, lambda x: np.sum(x * np.exp(table)), X)
-    assert "table" not in compiled.report()
-    table = np.arange(3.0) + 1
+    assert "reads table at each call" in compiled.report()
+    table.flags.writeable = True
+    table[0] = 5.0
     agree(compiled, lambda x: np.sum(x * np.exp(table)), X)
+    assert len(next(iter(compiled.specializations.values()))) == 1
 
 
 def test_static_objects_are_taken_as_they_are():

@@ -11,6 +11,7 @@ import functools
 import io
 import itertools
 import re
+import sys
 import sysconfig
 import types
 from collections import OrderedDict, defaultdict, deque
@@ -19,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from ..core.places import Load
-from .reach import is_of_library, is_ours, is_users
+from .reach import is_library, is_of_library, is_ours, is_users
 
 NUMBERS = (float, int, complex)
 PLAIN = (*NUMBERS, bool, str, bytes, type(None), type(Ellipsis), type(NotImplemented))
@@ -89,6 +90,11 @@ def cell_contents(cell: types.CellType) -> Any:
 def is_installed(module: types.ModuleType | None) -> bool:
     """Whether a module is part of an installed package, whose globals are assumed constant."""
     return str(getattr(module, "__file__", "") or "").startswith(_INSTALLED)
+
+
+def is_of_package(name: str) -> bool:
+    """Whether a module, by its name, is of an installed package other than the libraries."""
+    return is_installed(sys.modules.get(name)) and not is_library(name)
 
 
 def is_function(x: Any) -> bool:

@@ -96,7 +96,7 @@ class Objects:
             found = object.__getattribute__(value, name)
         except AttributeError:
             owner = At(Load.FIXED, at.owner, None, at.name, True)
-            self.reads.lacks(owner, Check.LACKS if hasattr(type(value), "__getattr__") else Check.NO_ATTRIBUTE, name)
+            self.reads.once(owner, Check.LACKS if hasattr(type(value), "__getattr__") else Check.NO_ATTRIBUTE, name)
             raise
         finally:
             reading.reset(token)

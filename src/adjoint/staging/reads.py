@@ -64,6 +64,7 @@ from .classify import (
     fits,
     is_function,
     is_installed,
+    is_of_package,
     load_of,
     source_of,
 )
@@ -201,12 +202,12 @@ class Reads:
             self.note(at, Check.IS, value)
         return value if seen is None else seen
 
-    def lacks(self, at: At, check: Check, name: Any) -> None:
-        """Require that the object at this place still has no entry or attribute of a name."""
+    def once(self, at: At, check: Check, expected: Any) -> None:
+        """Note a place, such as a name that is missing, if it has not been noted before."""
         key = check, self._key(at), at.name
         if key not in self._fixed:
             self._fixed.add(key)
-            self.note(at, check, name)
+            self.note(at, check, expected)
 
     def _input(self, at: At, value: Any) -> Any:
         self.inputs.append(self.note(at, Check.INPUT))
@@ -353,7 +354,9 @@ class Reads:
             self.find(value, owner, seen)
         for key in value if isinstance(value, dict) else ():
             if not isinstance(key, (*EQUAL, *FIXED, type)) and self.fixed(key) is not key:
-                raise self.refuse(f"reads {at.name}, an outside dict with keys of the class {type(key).__name__}; {advice(at.name)}")
+                raise self.refuse(
+                    f"reads {at.name}, an outside dict with keys of the class {type(key).__name__}; {advice(at.name)}"
+                )
         found = {key: self.met(x, item(key)) for key, x in items_of(value).items()}
         if isinstance(value, tuple):
             seen = cls._make(found.values()) if hasattr(cls, "_make") else tuple(found.values())
@@ -490,7 +493,7 @@ class Reads:
         try:
             value = names[name]
         except KeyError:  # a builtin, or not defined
-            self.lacks(At(Load.FIXED, source, None, name), Check.NO_ENTRY, name)
+            self.once(At(Load.FIXED, source, None, name), Check.NO_ENTRY, name)
             self._note_builtin(builtins_of(names), name)
             raise
         at = At(Load.ENTRY, source, name, name)
@@ -501,9 +504,9 @@ class Reads:
         at = At(Load.ENTRY, builtins, name, name)
         value = builtins.get(name, EMPTY)
         if value is EMPTY:
-            self.lacks(At(Load.FIXED, builtins, None, name), Check.NO_ENTRY, name)
+            self.once(At(Load.FIXED, builtins, None, name), Check.NO_ENTRY, name)
         elif type(value) in PLAIN:
-            self.note(at, Check.EQUAL, value)
+            self.once(at, Check.EQUAL, value)
         elif isinstance(value, (types.BuiltinFunctionType, type)) and is_library(value.__module__):
             self.fix(at, value)
         else:
@@ -515,7 +518,7 @@ class Reads:
         try:
             value = getattr(module, name)
         except AttributeError:
-            self.lacks(At(Load.FIXED, module, None, called), Check.NO_ATTRIBUTE, name)
+            self.once(At(Load.FIXED, module, None, called), Check.NO_ATTRIBUTE, name)
             raise
         is_entry = name in vars(module)  # else its `__getattr__` makes it
         at = At(Load.ENTRY, vars(module), name, called) if is_entry else At(Load.ATTRIBUTE, module, name, called)
@@ -533,9 +536,8 @@ class Reads:
         """An attribute of a library or an installed package: its objects must be the same, its numbers and arrays may change."""
         if value is importlib.import_module:
             return self.fix(at, value, self._import_module)
-        if isinstance(value, (types.FunctionType, type)) and is_installed(sys.modules.get(value.__module__)):
-            if not is_library(value.__module__):
-                return self.fix(at, value)  # it runs as it is
+        if isinstance(value, (types.FunctionType, type)) and is_of_package(value.__module__):
+            return self.fix(at, value)  # it runs as it is
         is_own = not isinstance(value, (*DATA, *CODE))
         is_record = isinstance(value, tuple) and type(value) is not tuple and not hasattr(value, "_fields")  # `sys.float_info`
         return self.fix(at, value, stand_in(value, at.name)) if is_own or is_record else self.met(value, at)

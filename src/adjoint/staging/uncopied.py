@@ -94,12 +94,15 @@ class Uncopied:
         if isinstance(cls, abc.ABCMeta):  # a class may be registered later
             token = abc.get_cache_token()
             self.reads.note(At(Load.CALL, abc.get_cache_token, (), "the registered classes"), Check.EQUAL, token)
-        for owner in (*cls.__mro__, *type(cls).__mro__):
+        meta: type = type(cls)
+        for owner in cls.__mro__ + meta.__mro__:
             if not is_of_library(owner):
                 for member in list(vars(owner).values()):
                     self.add_code(member)
                 if issubclass(owner, type) and _ANSWERS & vars(owner).keys():
-                    raise self.reads.refuse(f"uses {cls.__name__}, whose metaclass answers for its attributes; pass them as arguments")
+                    raise self.reads.refuse(
+                        f"uses {cls.__name__}, whose metaclass answers for its attributes; pass them as arguments"
+                    )
         before = _attributes(cls)
         self.before.update({owner: dict(vars(owner)) for owner in _owners(cls) if owner not in self.before})
         for name, value in before.items():
@@ -164,7 +167,7 @@ class Uncopied:
         mutable = [base for base in cls.__mro__ if is_mutable(base)]
         if mutable and len(names) <= FEW_NAMES:
             for name in names:
-                self.reads.lacks(At(Load.FIXED, cls, None, f"{cls.__name__}.{name}"), Check.NO_ATTRIBUTE, name)
+                self.reads.once(At(Load.FIXED, cls, None, f"{cls.__name__}.{name}"), Check.NO_ATTRIBUTE, name)
         elif mutable:
             self.note_sizes(cls)
 
