@@ -38,7 +38,12 @@ _READS = {
     "signal": {"getsignal": "reads the state of the process"},
     "locale": {"getlocale localeconv setlocale getpreferredencoding": "reads the locale"},
     "decimal": {"getcontext": "reads the context of decimal numbers"},
-    "numpy": {"get_printoptions": "reads the print options", "getbufsize": "reads the size of buffers"},
+    "numpy": {
+        "get_printoptions": "reads the print options",
+        "getbufsize": "reads the size of buffers",
+        "geterr geterrcall": "reads NumPy's modes for floating-point errors",
+        "seterr seterrcall setbufsize": "changes NumPy's modes for floating-point errors; np.errstate does so for a while",
+    },
     "warnings": {"filters": "reads the filters of warnings"},
 }
 #: What may be done with objects of a package, since it does not affect the result. Their other attributes are refused.
