@@ -184,7 +184,7 @@ def seen():
     return np.geterr(), np.geterrcall()
 
 
-def within(modes, inner=lambda: []):
+def within(modes, inner=list):
     with modes():
         np.exp(np.float64(0.0))
         return [seen(), *inner(), seen()]
@@ -202,7 +202,7 @@ def test_the_function_sees_its_own_modes(setting, around):
             warnings.simplefilter("ignore")
             found = []
 
-            def f(x):
+            def f(x, found=found):
                 found.append([seen(), SETTINGS[setting](), (np.sin(x), seen())[1]])
                 return np.cos(x) * 2.0
 
