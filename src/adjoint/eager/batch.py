@@ -19,7 +19,6 @@ from ..ops.broadcast import broadcast_to, moveaxis
 from ..ops.elementwise import equal, not_equal, trunc
 from ..ops.reduce import all_
 
-
 #: What Python asks of a number: the part of it that the answer depends on.
 _ASKED: dict[str, Callable[[Any], Any]] = {
     "the truth of": lambda x: not_equal(x, 0),
