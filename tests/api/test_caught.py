@@ -235,9 +235,9 @@ def test_errors_of_the_function_itself_may_be_caught():
         for transform in (ad.grad, lambda f: ad.jit(ad.grad(f))):
             assert transform(f)(x) == (0.25 if x > 0 else -6.0)
     np.testing.assert_array_equal(ad.vmap(f)(np.array([-3.0, -2.0])), [9.0, 4.0])
-    for xs in ([4.0, 9.0], [4.0, -3.0]):
-        with pytest.raises(ad.AdjointError, match="catches an error"):
-            ad.vmap(f)(np.array(xs))
+    np.testing.assert_array_equal(ad.vmap(f)(np.array([4.0, 9.0])), [2.0, 3.0])
+    with pytest.raises(ad.AdjointError, match="catches an error"):
+        ad.vmap(f)(np.array([4.0, -3.0]))
 
 
 def test_a_refusal_that_our_own_code_handles_is_none():

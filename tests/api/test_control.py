@@ -449,8 +449,9 @@ def test_a_body_that_asks_for_numbers_is_run_iteration_by_iteration():
     close(ad.vmap(loop, in_axes=(0, None))(np.array([0.4, 0.5]), XS), [np.stack([plain(0.4, XS), plain(0.5, XS)])])
     with pytest.raises(UnsupportedError, match="the truth of a value inside graph"):
         ad.graph(loop)(0.4, XS)
+    close(ad.vmap(loop)(np.ones(2), np.stack([XS, XS])), [np.stack([plain(1.0, XS)] * 2)])
     with pytest.raises(BatchError, match="the truth of a value inside vmap"):
-        ad.vmap(loop)(np.ones(2), np.stack([XS, XS]))
+        ad.vmap(loop)(np.ones(2), np.stack([XS, -XS]))
     with pytest.raises(ArgumentError, match="checkpoint='sqrt' of scan needs a body that can be staged, but the truth of"):
         ad.scan(iteration, 0.4, XS, checkpoint="sqrt")
     with pytest.raises(ShapeError, match="no iterations cannot know what iteration returns"):

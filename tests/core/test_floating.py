@@ -8,6 +8,7 @@ import pytest
 
 import adjoint as ad
 import adjoint.numpy as anp
+from adjoint.compiler.jit import CompileWarning
 
 #: One line each: what is computed at 0, and what NumPy warns of.
 LINES = {
@@ -163,6 +164,74 @@ def test_modes_that_the_function_sets(run, around):
         assert {(w.filename, w.lineno - last) for w in found} == {(__file__, 2)}
         assert np.geterrcall() is before[1]
         assert np.geterr() == {"divide": "warn", "over": "warn", "under": "ignore", "invalid": "warn"}
+
+
+HANDLER = lambda kind, flag: None
+#: What a function does to NumPy's modes.
+SETTINGS = {
+    "nothing": lambda: seen(),
+    "errstate": lambda: [seen(), *within(lambda: np.errstate(divide="raise", over="warn")), seen()],
+    "nested": lambda: within(lambda: np.errstate(all="ignore"), lambda: within(lambda: np.errstate(invalid="print"))),
+    "a handler": lambda: within(lambda: np.errstate(all="call", call=HANDLER)),
+    "a decorator": lambda: np.errstate(divide="call", over="ignore", call=HANDLER)(seen)(),
+    "seterr": lambda: [np.seterr(under="warn", over="print"), seen(), np.seterr(all="warn"), seen()],
+    "seterr and back": lambda: [old := np.seterr(all="ignore"), seen(), np.seterr(**old), seen()],
+    "seterrcall": lambda: [np.seterrcall(HANDLER), seen(), np.seterrcall(None), seen()],
+}
+
+
+def seen():
+    return np.geterr(), np.geterrcall()
+
+
+def within(modes, inner=list):
+    with modes():
+        np.exp(np.float64(0.0))
+        return [seen(), *inner(), seen()]
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize(
+    "around", [{}, {"all": "ignore"}, {"all": "raise"}, {"over": "print", "divide": "call", "call": HANDLER}]
+)
+def test_the_function_sees_its_own_modes(setting, around):
+    """As without a transform: inside it, after operations, and afterwards."""
+    expected = None
+    for run in (lambda f: f(ZERO), *RUNS.values(), lambda f: ad.jit(f)(ZERO), lambda f: ad.jit(ad.grad(f))(ZERO)):
+        with np.errstate(**around), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = []
+
+            def f(x, found=found):
+                found.append([seen(), SETTINGS[setting](), (np.sin(x), seen())[1]])
+                return np.cos(x) * 2.0
+
+            run(f)
+            found = [found[-1], seen()]
+            expected = expected or found
+            assert found == expected
+
+
+def test_a_compiled_function_asks_for_the_modes_and_sets_them():
+    f = lambda x: x * (2.0 if np.geterr()["divide"] == "warn" else 3.0)
+    compiled = ad.jit(f)
+    with pytest.warns(CompileWarning, match="reads NumPy's modes"):
+        assert compiled(1.0) == 2.0
+    with np.errstate(divide="ignore"):
+        assert compiled(1.0) == 3.0
+
+    def lasting(x):
+        np.seterr(invalid="ignore")
+        return x * 2.0
+
+    compiled = ad.jit(lasting)
+    with np.errstate(invalid="warn"):
+        with pytest.warns(CompileWarning, match="changes NumPy's modes"):
+            assert compiled(1.0) == 2.0
+        for _ in range(2):
+            np.seterr(invalid="warn")
+            assert compiled(1.0) == 2.0
+            assert np.geterr()["invalid"] == "ignore"
 
 
 def test_in_threads():

@@ -7,7 +7,7 @@ import pytest
 
 import adjoint as ad
 from adjoint.eager import mutation as watch
-from adjoint.eager.mutation import is_immutable
+from adjoint.eager.mutation import SMALL, is_immutable
 
 HUGE = 100_005
 SIZES = [3, 256, 257, 5000, HUGE]
@@ -101,9 +101,8 @@ def test_an_unchanged_constant_is_kept_once():
     assert len(set(seen)) == 1
 
 
-def test_a_read_only_constant_is_not_copied():
-    w = np.ones(5000)
-    w.flags.writeable = False
+def test_an_immutable_constant_is_not_copied():
+    w = np.frombuffer(np.ones(5000).tobytes())
     seen = []
 
     def f(x):
@@ -113,8 +112,27 @@ def test_a_read_only_constant_is_not_copied():
 
     ad.grad(f)(np.ones(5000))
     assert seen == [True]
+    assert is_immutable(w[::2])
     assert not is_immutable(np.ones(3))
     assert not is_immutable(np.broadcast_to(np.ones(3), (2, 3)))
+
+
+@pytest.mark.parametrize("size", [3, SMALL, SMALL + 1, 5000])
+@pytest.mark.parametrize("by_view", [False, True])
+def test_a_read_only_constant_that_is_made_writeable_again(size, by_view):
+    def f(x):
+        w = np.ones(size)
+        view = w[:]
+        w.flags.writeable = False
+        y = np.sum(x * w)
+        if by_view:
+            view[:] = 7.0
+        else:
+            w.flags.writeable = True
+            w[:] = 7.0
+        return y
+
+    np.testing.assert_array_equal(ad.grad(f)(np.ones(size)), np.ones(size))
 
 
 def test_other_threads_may_write_to_a_constant():

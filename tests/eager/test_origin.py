@@ -42,6 +42,9 @@ def test_what_is_promised_is_little(order):
     x = ("x",)
     assert extreme.verdict(2.0, ("/", ("*", x, x), x), 1e-200, 1) == "as near as promised"
     assert extreme.verdict(2.0, ("/", ("*", x, x), x), 1e-100, 1) == "wrong"
+    lost = ("*", ("cos", ("/", ("*", x, x), x)), x)  # −5x for −3x: the cotangent of 1/x, about x³, underflows
+    for at, is_joined, said in ((-4e-130, True, "as near as promised"), (-4e-130, False, "wrong"), (-4e-100, True, "wrong")):
+        assert extreme.verdict(-5 * at, lost, at, 2, is_joined=is_joined) == said
     assert extreme.verdict(0.0, ("log", ("1 + ", ("exp", x))), 1000.0, order) == ("wrong" if order == 1 else "right")
     assert extreme.verdict(0.0, ("sqrt", ("*", x, x)), 1e200, 1) == "wrong"
     assert extreme.verdict(0.0, ("exp", ("-", ("square", x))), 100.0, order) == "as near as promised"

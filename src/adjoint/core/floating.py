@@ -9,6 +9,10 @@ NumPy names the Python line that called it, which inside a transform is a line o
 An overflow is always reported to the open recordings (`LISTENERS`) and then treated as its mode says. NumPy checks the
 processor's flags after each ufunc in any case, so this costs nothing.
 
+The function sees its own modes: `np.geterr`, `np.geterrcall` and the result of `np.seterr` are what they would be without a
+transform, and `np.errstate` changes those. NumPy reads its settings by one function, and makes them by another: both are
+wrapped, so that settings that report are taken for those of the user.
+
 NumPy keeps its modes in a context variable. They are replaced by setting that variable to precomputed settings: 200 ns, where
 `np.errstate` needs several microseconds.
 """
@@ -22,6 +26,7 @@ from contextvars import ContextVar, Token, copy_context
 from typing import Any
 
 import numpy as np
+from numpy._core import _ufunc_config
 
 from .errors import user_frame
 
@@ -61,6 +66,40 @@ class _Reporter:
         if kind.startswith("overflow"):
             tell()
         self.handler(kind, flag)
+
+
+_settings: Callable[[], dict[str, Any]] = _ufunc_config._get_extobj_dict  # type: ignore[attr-defined]
+
+
+def _modes_set(found: dict[str, Any]) -> tuple[dict[str, Any], Any]:
+    """The modes and the handler among NumPy's settings."""
+    return {kind: found[kind] for kind in _KINDS.values()}, found["call"]
+
+
+def _settings_shown() -> dict[str, Any]:
+    """NumPy's settings as the user knows them."""
+    found = _settings()
+    modes, handler = _modes_set(found)
+    if isinstance(handler, _Reporter):
+        modes, found["call"] = handler.undone(modes, handler)
+        found.update(modes)
+    return found
+
+
+_make: Callable[..., Any] = _ufunc_config._make_extobj  # type: ignore[attr-defined]
+
+
+def _settings_made(**given: Any) -> Any:
+    """New settings: the current ones of the user, with some changes."""
+    if isinstance(_settings()["call"], _Reporter):
+        shown, every = _settings_shown(), given.pop("all", None)
+        changes = {key: value for key, value in given.items() if value is not None or key == "call"}
+        given = {kind: every or shown[kind] for kind in _KINDS.values()} | {"call": shown["call"]} | changes
+    return _make(**given)
+
+
+_ufunc_config._get_extobj_dict = _settings_shown  # type: ignore[attr-defined]
+_ufunc_config._make_extobj = _settings_made  # type: ignore[attr-defined]
 
 
 def tell() -> None:
@@ -125,8 +164,7 @@ def renew(is_inside: bool) -> None:
 
 def _reporting() -> tuple[Any, _Reporter] | None:
     """The current settings, with reports in place of warnings."""
-    modes: dict[str, Any] = {**np.geterr()}
-    handler: Any = np.geterrcall()
+    modes, handler = _modes_set(_settings())
     reporter = _Reporter(*(handler.undone(modes, handler) if isinstance(handler, _Reporter) else (modes, handler)))
     if isinstance(handler, _Reporter) and reporter.replaced == modes:
         return None
@@ -143,9 +181,9 @@ def restore(replaced: Modes | None) -> None:
     if _MODES.get() is settings:
         _MODES.reset(token)
         return
-    handler = np.geterrcall()
+    modes, handler = _modes_set(_settings())
     latest = handler if isinstance(handler, _Reporter) else reporter  # of settings that `renew` has replaced
-    modes, handler = latest.undone({**np.geterr()}, handler)
+    modes, handler = latest.undone(modes, handler)
     _MODES.reset(token)
     np.seterr(**modes)
     np.seterrcall(handler)
@@ -171,7 +209,7 @@ class quiet:  # noqa: N801 - used as np.errstate is
 
 def _make_quiet() -> Any:
     np.seterr(all="ignore")
-    modes: dict[str, Any] = {**np.geterr()}
+    modes, _ = _modes_set(_settings())
     np.seterr(over="log")
     np.seterrcall(_Reporter(modes, None))
     return None if _MODES is None else _MODES.get()

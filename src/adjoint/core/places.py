@@ -30,6 +30,7 @@ class Load(IntEnum):
     ITEM = 4  # owner[key], of a list
     PART = 5  # owner[key], of a tuple
     CODE = 6  # the code of a function
+    CALL = 7  # owner(*key)
 
 
 class Check(IntEnum):
@@ -73,6 +74,8 @@ class Place:
                 return getattr(owner, self.key)
             case Load.CODE:
                 return owner.__code__
+            case Load.CALL:
+                return owner(*self.key)
         return owner[self.key]
 
     def holds(self, value: Any, values: Sequence[Any]) -> bool:
@@ -117,7 +120,7 @@ def values_at(places: Sequence[Place]) -> tuple[list[Any], Place | None]:
     for place in places:
         try:
             value = place.read(values)
-        except (AttributeError, KeyError, IndexError, ValueError):  # the name was deleted, or the cell is empty
+        except Exception:  # the name was deleted, the cell is empty, or a property raises: staging raises it again
             return values, place
         if not place.holds(value, values):
             return values, place

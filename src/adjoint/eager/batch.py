@@ -5,6 +5,7 @@ The batched form of an op comes from `derive.batched`. A value without a batch a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,15 @@ from ..core.op import Op
 from ..core.types import Shape, Value, shape_of
 from ..derive import batched
 from ..ops.broadcast import broadcast_to, moveaxis
+from ..ops.elementwise import equal, not_equal, trunc
+from ..ops.reduce import all_
+
+#: What Python asks of a number: the part of it that the answer depends on.
+_ASKED: dict[str, Callable[[Any], Any]] = {
+    "the truth of": lambda x: not_equal(x, 0),
+    "int() of": lambda x: trunc(x),
+    "an index from": lambda x: x,
+}
 
 
 class Batch(Trace):
@@ -44,8 +54,14 @@ class Batch(Trace):
         return shape_of(x.value)[1:]
 
     def concrete(self, x: Traced, what: str) -> Any:
+        """The answer on which all examples agree: they take one branch."""
+        asked = _ASKED.get(what)
+        if asked is not None and self.shape(x) == () and self.size:
+            answers = asked(x.value)
+            if all_(equal(answers, answers[0]), axis=0, keepdims=False):
+                return answers[0]
         raise BatchError(
-            f"{what} a value inside vmap may differ between examples; use np.where or array indexing, or ad.map to run "
+            f"{what} a value inside vmap differs between examples; use np.where, ad.cond or array indexing, or ad.map to run "
             "the examples one by one"
         )
 

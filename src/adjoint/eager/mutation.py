@@ -58,13 +58,12 @@ def is_same(x: ndarray[Any, Any], marked: Any) -> bool:
 
 
 def is_immutable(x: ndarray[Any, Any]) -> bool:
-    """Whether an array is immutable: neither it nor its bases are writeable."""
+    """Whether the memory of an array is immutable, that of bytes. The flag alone can be set again, and views made before are
+    writeable."""
     at: Any = x
     while isinstance(at, ndarray):
-        if at.flags.writeable:
-            return False
         at = at.base
-    return at is None or isinstance(at, bytes)
+    return isinstance(at, bytes)
 
 
 class Watch:

@@ -15,16 +15,18 @@ import numpy as np
 import adjoint.numpy as own
 
 from ..core.bind import table
-from ..staging.stand_ins import Library
 
 _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, type(np.sum))
 
 
-class Tables(Library):
+class Tables(types.ModuleType):
     """`adjoint.numpy`, of which every function gives arrays that can be read at traced indices."""
 
+    def __init__(self) -> None:
+        super().__init__(own.__name__, own.__doc__)
+
     def __getattr__(self, name: str) -> Any:
-        found = super().__getattr__(name)
+        found = getattr(own, name)
         seen = self.__dict__[name] = _giving_tables(found) if isinstance(found, _FUNCTIONS) else found
         return seen
 
@@ -43,6 +45,6 @@ def traced_tables(x: Any) -> Any:
     if isinstance(x, np.ndarray):
         return table(x)
     if isinstance(x, types.ModuleType):
-        return Tables(own)
+        return Tables()
     name = getattr(x, "__name__", "")
     return _giving_tables(getattr(own, name)) if isinstance(x, _FUNCTIONS) and hasattr(own, name) else None

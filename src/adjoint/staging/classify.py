@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import datetime
 import decimal
 import enum
@@ -10,6 +11,7 @@ import functools
 import io
 import itertools
 import re
+import sys
 import sysconfig
 import types
 from collections import OrderedDict, defaultdict, deque
@@ -18,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from ..core.places import Load
-from .reach import is_of_library, is_ours, is_users
+from .reach import is_library, is_of_library, is_ours, is_users
 
 NUMBERS = (float, int, complex)
 PLAIN = (*NUMBERS, bool, str, bytes, type(None), type(Ellipsis), type(NotImplemented))
@@ -40,12 +42,21 @@ FIXED_MODULES = frozenset(
 )
 _INSTALLED = tuple(sysconfig.get_path(name) for name in ("purelib", "platlib"))
 CONTAINERS = (tuple, list, dict, set, deque, OrderedDict, defaultdict, types.SimpleNamespace)
+DATA = (*EQUAL, *CONTAINERS, np.ndarray, np.generic)
+MEMO: type = functools._lru_cache_wrapper
+CODE = (types.FunctionType, types.ModuleType, type)
 EMPTY = object()
 
 
 def source_of(names: dict[str, Any]) -> dict[str, Any]:
     """The dict that holds the globals of a function: an adopted one has a view of it."""
     return getattr(names, "source", names)
+
+
+def builtins_of(names: dict[str, Any]) -> dict[str, Any]:
+    """The builtins that a function with these globals sees; an adopted module has its own."""
+    found = names.get("__builtins__", builtins)
+    return found if isinstance(found, dict) else vars(found)
 
 
 def load_of(container: Any) -> Load:
@@ -79,6 +90,11 @@ def cell_contents(cell: types.CellType) -> Any:
 def is_installed(module: types.ModuleType | None) -> bool:
     """Whether a module is part of an installed package, whose globals are assumed constant."""
     return str(getattr(module, "__file__", "") or "").startswith(_INSTALLED)
+
+
+def is_of_package(name: str) -> bool:
+    """Whether a module, by its name, is of an installed package other than the libraries."""
+    return is_installed(sys.modules.get(name)) and not is_library(name)
 
 
 def is_function(x: Any) -> bool:

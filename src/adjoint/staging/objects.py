@@ -98,16 +98,16 @@ class Objects:
             found = object.__getattribute__(value, name)
         except AttributeError:
             owner = At(Load.FIXED, at.owner, None, at.name, True)
-            self.reads.lacks(owner, Check.LACKS if hasattr(type(value), "__getattr__") else Check.NO_ATTRIBUTE, name)
+            self.reads.once(owner, Check.LACKS if hasattr(type(value), "__getattr__") else Check.NO_ATTRIBUTE, name)
             raise
         finally:
             reading.reset(token)
-        if isinstance(found, types.MethodType) and isinstance(found.__func__, types.FunctionType):
+        if isinstance(found, types.MethodType):
             if found.__self__ is value:
                 self.reads.note(at, Check.METHOD, found.__func__)
-                return types.MethodType(self.reads.hook(found.__func__), value)
+                return types.MethodType(self.reads.fixed(found.__func__), value)
             self.reads.note(at, Check.TEST, Bound(found))
-            return types.MethodType(self.reads.hook(found.__func__), self.reads.fixed(found.__self__))
+            return types.MethodType(self.reads.fixed(found.__func__), self.reads.fixed(found.__self__))
         return self.reads.met(found, at)
 
     def refuse_write(self, value: Any, name: str) -> UnsupportedError:

@@ -120,6 +120,16 @@ def watched() -> Iterator[None]:
         raise refusals[0]
 
 
+@contextmanager
+def unwatched() -> Iterator[None]:
+    """While this is open, the running code may read what it likes: its result is asked for again at each call."""
+    token = _staging.set(None)
+    try:
+        yield
+    finally:
+        _staging.reset(token)
+
+
 # -- seeds from the system, questions about files ---------------------------------------------------------------
 
 

@@ -21,8 +21,12 @@ from __future__ import annotations
 
 import copy
 import decimal
+import enum
 import functools
+import importlib
 import io
+import operator
+import sys
 import threading
 import types
 from collections import deque
@@ -42,30 +46,36 @@ from ..device import gpu
 from ..device.arrays import gpu_of
 from ..eager.mutation import is_immutable
 from .classify import (
+    CODE,
     CONTAINERS,
+    DATA,
     EMPTY,
     EQUAL,
     FIXED,
     FIXED_MODULES,
+    MEMO,
     NUMBERS,
     PLAIN,
     advice,
+    builtins_of,
     cell_contents,
     empty_like,
     fill,
     fits,
     is_function,
     is_installed,
+    is_of_package,
     load_of,
     source_of,
 )
 from .lazy import Elsewhere
+from .memo import Memo
 from .objects import Objects
 from .purity import is_alone, refused
-from .reach import is_library, is_ours, is_users
+from .reach import is_library, is_of_library, is_ours, is_users
 from .stage import Stage
-from .stand_ins import is_static, stand_in
-from .uncopied import MOST_BYTES, At, Uncopied
+from .stand_ins import IMPURE, Refused, is_static, stand_in
+from .uncopied import ASKS_FOR_ANY, MOST_BYTES, At, Uncopied
 from .watch import HOOKS, Names, WatchedModule, reading, same_items
 
 MOST_PLACES = 4000  # per program; each takes some ten nanoseconds of a call
@@ -98,6 +108,8 @@ class Reads:
         self.asked: set[str] = set()  # of attributes that may be missing
         self.uncopied = Uncopied(self)
         self._fixed: set[Any] = set()  # places whose object must stay, by key
+        self._library_functions: list[types.FunctionType] = []
+        self._own_class: list[tuple[Any, str]] = []  # constants of the user's own classes, enums among them
         self.unwritten: list[tuple[str, Callable[[], bool]]] = []  # name, and a check that it was not written to
 
     # -- the function itself --
@@ -139,6 +151,12 @@ class Reads:
                 self.note(At(Load.ATTRIBUTE, f, "__dict__", f"an attribute of {f.__name__}"), Check.LENGTH, (dict, len(vars(f))))
         if "Decimal" in self.names:  # whose arithmetic rounds by the context
             self.note(At(Load.FIXED, decimal, None, "the context of decimal numbers"), Check.TEST, DecimalContext())
+        for f in self._library_functions:
+            for name in sorted(self.names & vars(f).keys()):
+                self.uncopied.constant(vars(f)[name], At(Load.ENTRY, vars(f), name, f"{f.__name__}.{name}"), self.names)
+        for value, name in self._own_class:
+            self.uncopied.add(type(value))
+            self.uncopied.attributes_of(value, name, self.names)
         self.uncopied.finish()
         for name, unwritten in self.unwritten:
             if not unwritten():
@@ -184,12 +202,12 @@ class Reads:
             self.note(at, Check.IS, value)
         return value if seen is None else seen
 
-    def lacks(self, at: At, check: Check, name: Any) -> None:
-        """Require that the object at this place still has no entry or attribute of a name."""
+    def once(self, at: At, check: Check, expected: Any) -> None:
+        """Note a place, such as a name that is missing, if it has not been noted before."""
         key = check, self._key(at), at.name
         if key not in self._fixed:
             self._fixed.add(key)
-            self.note(at, check, name)
+            self.note(at, check, expected)
 
     def _input(self, at: At, value: Any) -> Any:
         self.inputs.append(self.note(at, Check.INPUT))
@@ -229,6 +247,8 @@ class Reads:
             if isinstance(value, decimal.Decimal):
                 self.names.add("Decimal")
             self.note(at, Check.EQUAL, value)
+            if not is_of_library(type(value)):
+                self._own_class.append((value, at.name))
             return value
         if isinstance(value, (tuple, list, dict, set, deque, types.SimpleNamespace)):
             return self._container(value, at)
@@ -332,6 +352,11 @@ class Reads:
         seen = None if isinstance(value, tuple) else empty_like(cls, value)
         if seen is not None:  # registered before its items, since it may contain itself
             self.find(value, owner, seen)
+        for key in value if isinstance(value, dict) else ():
+            if not isinstance(key, (*EQUAL, *FIXED, type)) and self.fixed(key) is not key:
+                raise self.refuse(
+                    f"reads {at.name}, an outside dict with keys of the class {type(key).__name__}; {advice(at.name)}"
+                )
         found = {key: self.met(x, item(key)) for key, x in items_of(value).items()}
         if isinstance(value, tuple):
             seen = cls._make(found.values()) if hasattr(cls, "_make") else tuple(found.values())
@@ -344,20 +369,21 @@ class Reads:
     def _object(self, value: Any, at: At) -> Any:
         """Anything else: watched if its class is written in Python, returned unchanged if immutable, or refused."""
         replaced = stand_in(value, at.name)
-        if type(value).__module__ == "functools" and hasattr(value, "__wrapped__"):  # a memo, whose function is not copied
-            self.uncopied.add(value.__wrapped__)
         if replaced is not value:
             return self.fix(at, value, replaced)
+        if isinstance(value, MEMO):
+            return self.fix(at, value, Memo(self, value, at.name))
         if isinstance(value, types.MethodType):
-            self.fix(at, value)
-            bound = self.met(value.__self__, At(Load.FIXED, value.__self__, None, "self"))
-            return types.MethodType(self.hook(value.__func__), bound) if isinstance(value.__func__, types.FunctionType) else value
+            return self.fix(at, value, types.MethodType(self.fixed(value.__func__), self.fixed(value.__self__)))
         if type(value) is Quick:
             return self.fix(at, value)
         if isinstance(value, functools.partial):
             self.fix(at, value)
-            args, keywords = (self.met(x, At(Load.FIXED, x, None, at.name)) for x in (value.args, value.keywords))
-            return functools.partial(self.fixed(value.func), *args, **keywords)
+            parts = {name: At(Load.ATTRIBUTE, value, name, f"{at.name}.{name}") for name in ("func", "args", "keywords")}
+            function, args, keywords = (self.met(getattr(value, name), part) for name, part in parts.items())
+            new = functools.partial(function, *args, **keywords)
+            vars(new).update({name: self._attribute_of(value, name, x) for name, x in vars(value).items()})
+            return new
         cls = type(value)
         if isinstance(value, threading.local):
             raise self.refuse(f"reads {at.name}, which differs from thread to thread; {advice(at.name)}")
@@ -365,6 +391,14 @@ class Reads:
             return self.fix(at, value, self._rewrapped(value))
         if callable(value) and (replaced := self._of_numpy(value)) is not None:
             return self.fix(at, value, replaced)
+        if isinstance(value, np.ufunc) and value.__name__.endswith("(vectorized)"):
+            raise self.refuse(f"calls {at.name}, whose Python function np.frompyfunc hides; call that function")
+        if isinstance(value, np.vectorize):
+            self.uncopied.constant(value.pyfunc, At(Load.ATTRIBUTE, value, "pyfunc", f"{at.name}.pyfunc"), self.names)
+        if isinstance(value, (operator.attrgetter, operator.methodcaller)):
+            self.names |= ASKS_FOR_ANY
+        if isinstance(value, enum.Enum):
+            self._own_class.append((value, at.name))
         if isinstance(value, FIXED) and not (isinstance(value, io.IOBase) and value.readable()):
             return self.fix(at, value)
         if package_of(cls.__module__) in FIXED_MODULES or cls is object:
@@ -401,6 +435,8 @@ class Reads:
         if known is not None:
             return known
         is_own = is_users(f)
+        if not is_own:
+            self._library_functions.append(f)
         if not is_own and not any(is_function(cell_contents(cell)) for cell in f.__closure__ or ()):
             return f
         cells = tuple(types.CellType() for _ in f.__closure__ or ())
@@ -437,7 +473,8 @@ class Reads:
             self.unwritten.append((name, lambda cell=cell, seen=seen: cell_contents(cell) is seen))  # type: ignore[misc]
 
     def _attribute_of(self, f: Any, key: str, value: Any) -> Any:
-        return value if key == "__wrapped__" else self.met(value, At(Load.ATTRIBUTE, f, key, f"{f.__name__}.{key}"))
+        name = getattr(f, "__name__", type(f).__name__)
+        return self.met(value, At(Load.ATTRIBUTE, f, key, f"{name}.{key}"))
 
     def _names_of(self, real: dict[str, Any]) -> dict[str, Any]:
         if isinstance(real, Names):
@@ -454,25 +491,67 @@ class Reads:
         try:
             value = names[name]
         except KeyError:  # a builtin, or not defined
-            self.lacks(At(Load.FIXED, source, None, name), Check.NO_ENTRY, name)
+            self.once(At(Load.FIXED, source, None, name), Check.NO_ENTRY, name)
+            self._note_builtin(builtins_of(names), name)
             raise
         at = At(Load.ENTRY, source, name, name)
         return self.met(value, at) if value is source[name] else self.fix(at, source[name], self.fixed(value))
 
+    def _note_builtin(self, builtins: dict[str, Any], name: str) -> None:
+        """Require the same builtin. The staged function gets it as it is, so it must not be one that can change."""
+        at = At(Load.ENTRY, builtins, name, name)
+        value = builtins.get(name, EMPTY)
+        if value is EMPTY:
+            self.once(At(Load.FIXED, builtins, None, name), Check.NO_ENTRY, name)
+        elif type(value) in PLAIN:
+            self.once(at, Check.EQUAL, value)
+        elif isinstance(value, (types.BuiltinFunctionType, type)) and is_library(value.__module__):
+            self.fix(at, value)
+        else:
+            raise self.refuse(f"reads {name}, which was added to Python's builtins; {advice(name)}")
+
     def of_module(self, module: types.ModuleType, name: str) -> Any:
-        """An attribute of a user module."""
+        """An attribute of a module."""
         called = f"{module.__name__}.{name}"
         try:
             value = getattr(module, name)
         except AttributeError:
-            self.lacks(At(Load.FIXED, module, None, called), Check.NO_ATTRIBUTE, name)
+            self.once(At(Load.FIXED, module, None, called), Check.NO_ATTRIBUTE, name)
             raise
-        return self.met(value, At(Load.ATTRIBUTE, module, name, called))
+        is_entry = name in vars(module)  # else its `__getattr__` makes it
+        at = At(Load.ENTRY, vars(module), name, called) if is_entry else At(Load.ATTRIBUTE, module, name, called)
+        if not is_library(module.__name__) and not is_installed(module):
+            return self.met(value, at)
+        face = None if isinstance(value, DATA) else self._of_numpy(module)
+        if face is not None and hasattr(face, name):
+            return self.fix(at, value, getattr(face, name))
+        what = None if is_static(value) else IMPURE.get((module.__name__, name))
+        if what is not None:
+            return self.fix(at, value, Refused(value, what, called))
+        return self._of_library(value, at)
+
+    def _of_library(self, value: Any, at: At) -> Any:
+        """An attribute of a library or an installed package: its objects must be the same, its numbers and arrays may change."""
+        if value is importlib.import_module:
+            return self.fix(at, value, self._import_module)
+        if isinstance(value, (types.FunctionType, type)) and is_of_package(value.__module__):
+            return self.fix(at, value)  # it runs as it is
+        is_own = not isinstance(value, (*DATA, *CODE))
+        is_record = isinstance(value, tuple) and type(value) is not tuple and not hasattr(value, "_fields")  # `sys.float_info`
+        return self.fix(at, value, stand_in(value, at.name)) if is_own or is_record else self.met(value, at)
 
     def import_(self, load: Any, name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
         """`import` inside a staged function; `load` is the `__import__` of its module."""
-        module = load(name, globals, locals, fromlist, level)
-        return self.fixed(module)
+        return self._imported(load(name, globals, locals, fromlist, level))
+
+    def _import_module(self, name: str, package: str | None = None) -> Any:
+        return self._imported(importlib.import_module(name, package))
+
+    def _imported(self, module: types.ModuleType) -> Any:
+        """What stands for a module that is imported: the next call may find another one."""
+        name = module.__name__
+        is_listed = sys.modules.get(name) is module
+        return self.met(module, At(Load.ENTRY, sys.modules, name, name)) if is_listed else self.fixed(module)
 
     def _of_numpy(self, value: Any) -> Any:
         """What stands for NumPy, or for a function of NumPy, where arrays are read at traced indices; None for anything else."""
@@ -480,10 +559,9 @@ class Reads:
         return self.traced(value) if self.traced is not None and name in ("numpy", f"{OWN}.numpy") else None
 
     def _module(self, module: types.ModuleType) -> Any:
-        replaced = self._of_numpy(module) or stand_in(module, module.__name__)
-        if replaced is not module or is_library(module.__name__) or is_installed(module):
-            return replaced
         known = self._functions.get(id(module))
+        if type(module) is not types.ModuleType and (is_library(module.__name__) or is_installed(module)):
+            return module  # that of an adopted package
         if known is None:
             known = self._functions[id(module)] = WatchedModule(self, module)
             self.alive.append(module)

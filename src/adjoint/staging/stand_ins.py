@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from ..core.errors import UnsupportedError
-from ..core.home import OWN, package_of
+from ..core.home import package_of
 from .purity import is_generator, refused
 
 _CLOCK = (
@@ -38,7 +38,12 @@ _READS = {
     "signal": {"getsignal": "reads the state of the process"},
     "locale": {"getlocale localeconv setlocale getpreferredencoding": "reads the locale"},
     "decimal": {"getcontext": "reads the context of decimal numbers"},
-    "numpy": {"get_printoptions": "reads the print options", "getbufsize": "reads the size of buffers"},
+    "numpy": {
+        "get_printoptions": "reads the print options",
+        "getbufsize": "reads the size of buffers",
+        "geterr geterrcall": "reads NumPy's modes for floating-point errors",
+        "seterr seterrcall setbufsize": "changes NumPy's modes for floating-point errors; np.errstate does so for a while",
+    },
     "warnings": {"filters": "reads the filters of warnings"},
 }
 #: What may be done with objects of a package, since it does not affect the result. Their other attributes are refused.
@@ -47,18 +52,17 @@ _EFFECTS = {
     "threading": "acquire release notify notify_all",
     "_thread": "acquire release",
     "tqdm": "update set_description set_postfix set_postfix_str refresh write clear close display",
-    "functools": "__wrapped__ __name__ __doc__",
+    "functools": "__name__ __doc__",  # of a memo
 }
-_IMPURE = {(module, name): what for module, parts in _READS.items() for names, what in parts.items() for name in names.split()}
-_STOOD_IN = frozenset({*_READS, "logging", "numpy.random", "random", "datetime", "_thread", f"{OWN}.numpy"})
+IMPURE = {(module, name): what for module, parts in _READS.items() for names, what in parts.items() for name in names.split()}
 
 
 def _refused_function(x: Any) -> str | None:
     """What a function of Python's library reads that is refused, under whatever name the caller knows it."""
     called = getattr(x, "__name__", None) if isinstance(x, (types.FunctionType, types.BuiltinFunctionType)) else None
     for module in _READS if called is not None else ():
-        if (module, called) in _IMPURE and getattr(sys.modules.get(module), called, None) is x:  # type: ignore[arg-type]
-            return _IMPURE[module, called]  # type: ignore[index]
+        if (module, called) in IMPURE and getattr(sys.modules.get(module), called, None) is x:  # type: ignore[arg-type]
+            return IMPURE[module, called]  # type: ignore[index]
     return None
 
 
@@ -105,7 +109,7 @@ class Refused:
 
 
 class Partly(Refused):
-    """A replacement for an object that may be used for its effects, and a memo for its results, but not asked for its state."""
+    """A replacement for an object that may be used for its effects, but not asked for its state."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._adjoint_real(*args, **kwargs)
@@ -132,20 +136,6 @@ def _logger(name: str | None = None) -> Any:
     return stand_in(sys.modules["logging"].getLogger(name), "logging.getLogger()")
 
 
-class Library(types.ModuleType):
-    """A module, some parts of which are refused."""
-
-    def __init__(self, real: types.ModuleType) -> None:
-        super().__init__(real.__name__, real.__doc__)
-        self._real = real
-
-    def __getattr__(self, name: str) -> Any:
-        value, called = getattr(self._real, name), f"{self._real.__name__}.{name}"
-        what = None if is_static(value) else _IMPURE.get((self._real.__name__, name))
-        seen = self.__dict__[name] = stand_in(value, called) if what is None else Refused(value, what, called)
-        return seen
-
-
 def _now(cls: Any, *_: Any) -> Any:
     raise refused("the function that is staged reads the clock; do it before, and pass the result as an argument")
 
@@ -163,8 +153,6 @@ def stand_in(x: Any, name: str) -> Any:
     refuse."""
     if is_static(x):
         return x
-    if isinstance(x, types.ModuleType):
-        return Library(x) if x.__name__ in _STOOD_IN else x
     if x is datetime.datetime:
         return _Datetime
     if x is datetime.date:
@@ -181,11 +169,7 @@ def stand_in(x: Any, name: str) -> Any:
     if "logging" in sys.modules and x is sys.modules["logging"].getLogger:
         return _logger
     package = package_of(type(x).__module__)
-    if (
-        package in _EFFECTS
-        and not isinstance(x, (type, threading.local))
-        and (package != "functools" or hasattr(x, "cache_info"))
-    ):
+    if package in _EFFECTS and package != "functools" and not isinstance(x, (type, threading.local)):
         return Partly(x, f"reads the state of a {type(x).__name__}", name)
     drawn = getattr(x, "__self__", None) if isinstance(x, (types.BuiltinMethodType, types.MethodType)) else x
     if is_generator(drawn):

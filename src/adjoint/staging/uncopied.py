@@ -5,7 +5,10 @@ Its reads cannot be intercepted. Instead, every name in it must refer to the sam
 
 from __future__ import annotations
 
+import abc
+import collections
 import copy
+import enum
 import functools
 import sys
 import types
@@ -14,8 +17,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..core.code import names_in
-from ..core.places import Bound, Check, Contents, Load, items_of
-from .classify import EMPTY, EQUAL, FIXED, PLAIN, advice, cell_contents, is_installed, load_of, source_of
+from ..core.home import package_of
+from ..core.places import Bound, Check, Contents, Equal, Load, items_of
+from .classify import (
+    CONTAINERS,
+    EMPTY,
+    EQUAL,
+    FIXED,
+    FIXED_MODULES,
+    MEMO,
+    PLAIN,
+    advice,
+    cell_contents,
+    is_installed,
+    load_of,
+    source_of,
+)
 from .reach import is_library, is_mutable, is_of_library, is_users
 from .watch import ANNOTATING, HOOKED, HOOKS, same_items
 
@@ -63,14 +80,30 @@ class Uncopied:
         elif isinstance(x, types.FunctionType):
             self.add_function(x)
 
+    def add_code(self, member: Any) -> None:
+        """The functions behind an attribute of a class: a method, a property, `functools.cached_property`."""
+        if isinstance(member, types.FunctionType):
+            self.add(member)
+        elif is_of_library(type(member)):
+            for name in _FUNCTIONS_OF:
+                if isinstance(function := getattr(member, name, None), types.FunctionType):
+                    self.add(function)
+
     def add_class(self, cls: type) -> None:
         self.classes.append(cls)
-        for owner in cls.__mro__:
+        if isinstance(cls, abc.ABCMeta):  # a class may be registered later
+            token = abc.get_cache_token()
+            self.reads.note(At(Load.CALL, abc.get_cache_token, (), "the registered classes"), Check.EQUAL, token)
+        meta: type = type(cls)
+        for owner in cls.__mro__ + meta.__mro__:
             if not is_of_library(owner):
                 for name, member in list(vars(owner).items()):
-                    function = getattr(member, "__func__", getattr(member, "fget", member))
-                    if isinstance(function, types.FunctionType) and name not in ANNOTATING:
-                        self.add(function)
+                    if name not in ANNOTATING:
+                        self.add_code(member)
+                if issubclass(owner, type) and _ANSWERS & vars(owner).keys():
+                    raise self.reads.refuse(
+                        f"uses {cls.__name__}, whose metaclass answers for its attributes; pass them as arguments"
+                    )
         before = _attributes(cls)
         self.before.update({owner: dict(vars(owner)) for owner in _owners(cls) if owner not in self.before})
         for name, value in before.items():
@@ -82,8 +115,11 @@ class Uncopied:
     def add_operator(self, cls: type, name: str) -> None:
         """A method that Python calls on the class of an object."""
         method = getattr(cls, name)
+        at = At(Load.ATTRIBUTE, cls, name, f"{cls.__name__}.{name}")
         if isinstance(method, types.FunctionType):
-            self.reads.fix(At(Load.ATTRIBUTE, cls, name, f"{cls.__name__}.{name}"), method)
+            self.reads.fix(at, method)
+        elif isinstance(method, types.MethodType) and method.__self__ is cls:  # of its metaclass
+            self.reads.note(at, Check.METHOD, method.__func__)
         self.add(method)
 
     def undo_writes(self) -> None:
@@ -111,13 +147,20 @@ class Uncopied:
             if "super" in names:
                 for base in _owners(cls):
                     self.add(base)
+            is_any = bool(names & ASKS_FOR_ANY)
             for name, member in _attributes(cls).items():
                 if isinstance(member, types.GetSetDescriptorType):
                     continue  # `__dict__` and `__weakref__`: Python makes them, and the value of `cls.__dict__` is new each time
-                if name in names:
+                if name in names or (is_any and not name.startswith("__")):
                     self.add_member(cls, name, names)
                 elif name.startswith("__"):
                     self.add_operator(cls, name)
+            for owner in cls.__mro__:
+                if is_mutable(owner) and is_of_library(owner):  # to which the user may have added some
+                    for name in sorted(names & vars(owner).keys()):
+                        self.add_member(cls, name, names)
+            if is_any and not is_of_library(cls):
+                self.note_sizes(cls)
             self.lacks(cls, sorted(name for name in self.reads.asked if not hasattr(cls, name)))
 
     def lacks(self, cls: type, names: list[str]) -> None:
@@ -125,10 +168,14 @@ class Uncopied:
         mutable = [base for base in cls.__mro__ if is_mutable(base)]
         if mutable and len(names) <= FEW_NAMES:
             for name in names:
-                self.reads.lacks(At(Load.FIXED, cls, None, f"{cls.__name__}.{name}"), Check.NO_ATTRIBUTE, name)
-            return
-        for base in mutable:
-            if base not in self.sized:
+                self.reads.once(At(Load.FIXED, cls, None, f"{cls.__name__}.{name}"), Check.NO_ATTRIBUTE, name)
+        elif mutable:
+            self.note_sizes(cls)
+
+    def note_sizes(self, cls: type) -> None:
+        """Require that a class and its bases define as many attributes as now."""
+        for base in cls.__mro__:
+            if is_mutable(base) and base not in self.sized:
                 self.sized.add(base)
                 at = At(Load.ATTRIBUTE, base, "__dict__", f"the attributes of {base.__name__}")
                 self.reads.note(at, Check.LENGTH, (types.MappingProxyType, HOOKS.size(base)))
@@ -138,24 +185,36 @@ class Uncopied:
         value = getattr(cls, name, EMPTY)
         if isinstance(value, types.MethodType):
             self.reads.note(at, Check.TEST, Bound(value))
+        elif isinstance(value, enum.Enum):
+            self.reads.fix(at, value)
+            self.attributes_of(value, at.name, names)
         elif isinstance(value, FIXED) or hasattr(type(value), "__get__"):
             self.reads.fix(at, value)
         elif value is not EMPTY:
             self.constant(value, at, names)
 
+    def attributes_of(self, value: Any, name: str, names: set[str]) -> None:
+        """Require that an object which is not watched, such as a number of the user's own class, keeps its attributes."""
+        if hasattr(value, "__dict__"):
+            self.constant(vars(value), At(Load.ATTRIBUTE, value, "__dict__", f"the attributes of {name}"), names)
+
     def add_function(self, f: types.FunctionType) -> None:
         if not is_users(f):
             for cell in f.__closure__ or ():
                 self.add(cell_contents(cell))
-        elif not _is_generated(f):
-            names = set(names_in(f.__code__))
+            return
+        names = set(names_in(f.__code__))
+        if not _is_generated(f):
             self.reads.note_names(f.__code__)
             source = source_of(f.__globals__)
             for name in sorted(names & source.keys()):
                 self.constant(source[name], At(Load.ENTRY, source, name, name), names)
-            for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True):
-                if cell_contents(cell) is not EMPTY:
-                    self.constant(cell_contents(cell), At(Load.CELL, cell, None, name), names)
+        for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True):
+            if cell_contents(cell) is not EMPTY:
+                self.constant(cell_contents(cell), At(Load.CELL, cell, None, name), names)
+        for name in ("__defaults__", "__kwdefaults__"):
+            if getattr(f, name):
+                self.constant(getattr(f, name), At(Load.ATTRIBUTE, f, name, f"the defaults of {f.__name__}"), names)
 
     def constant(self, value: Any, at: At, names: set[str]) -> None:
         """A value that uncopied code, which has these names, may read."""
@@ -183,8 +242,24 @@ class Uncopied:
             for key, item in items_of(value).items():
                 self.constant(item, At(load_of(value), owner, key, f"{at.name}[{key!r}]", True), names)
             self.entered.discard(id(value))
-        elif value not in reads.objects and not reads.objects.watch(value, at):
+        elif isinstance(value, (set, *CONTAINERS)) and all(type(x) in PLAIN for x in items_of(value).values()):
+            reads.note(at, Check.TEST, Equal(value))
+        elif isinstance(value, functools.partial):
             reads.fix(at, value)
+            for name in ("func", "args", "keywords"):
+                self.constant(getattr(value, name), At(Load.ATTRIBUTE, value, name, f"{at.name}.{name}"), names)
+        elif value in reads.objects or (not self.is_fixed(value) and reads.objects.watch(value, at)):
+            return
+        elif isinstance(value, (*CONTAINERS, *_CHANGING)):
+            raise reads.refuse(
+                f"uses code that reads {at.name}, a {type(value).__name__} whose changes cannot be detected; {advice(at.name)}"
+            )
+        else:
+            reads.fix(at, value)
+
+    def is_fixed(self, value: Any) -> bool:
+        """Whether an object is one of a library's that has no state."""
+        return isinstance(value, FIXED) or package_of(type(value).__module__) in (*FIXED_MODULES, "dataclasses", "functools")
 
     def constants_of_module(self, module: types.ModuleType, names: set[str]) -> None:
         key = id(module), frozenset(names)  # modules may hold one another
@@ -194,6 +269,11 @@ class Uncopied:
                 self.constant(vars(module)[name], At(Load.ATTRIBUTE, module, name, f"{module.__name__}.{name}"), names)
 
 
+_CHANGING = (MEMO, collections.UserDict, collections.UserList, collections.ChainMap)
+_FUNCTIONS_OF = ("__func__", "fget", "func", "__wrapped__")
+_ANSWERS = {"__getattr__", "__getattribute__"}
+#: Code with one of these names may read any attribute.
+ASKS_FOR_ANY = frozenset({"getattr", "vars", "__dict__", "dir", "attrgetter", "methodcaller", "getmembers", "__getattribute__"})
 _WRITABLE = (list, dict, set, np.ndarray)
 
 

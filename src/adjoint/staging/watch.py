@@ -6,7 +6,6 @@ f(x): return x * lam * model.w         the staged copy of f has `Names` for glob
 
 from __future__ import annotations
 
-import builtins
 import functools
 import sys
 import types
@@ -16,6 +15,7 @@ from typing import Any, Protocol
 
 from ..core.bind import TypeOf, around, is_ours
 from ..core.locks import lock
+from .classify import builtins_of
 from .purity import refused
 
 
@@ -50,8 +50,7 @@ class Names(dict[str, Any]):
 
     def __init__(self, reads: Reads, real: dict[str, Any]) -> None:
         super().__init__({name: value for name, value in real.items() if name.startswith("__")})
-        found = real.get("__builtins__", builtins)
-        own = found if isinstance(found, dict) else vars(found)  # an adopted module has its own
+        own = builtins_of(real)
         self["__builtins__"] = {
             **own,
             "__import__": functools.partial(reads.import_, own["__import__"]),
@@ -100,11 +99,13 @@ for _name in ("__len__", "__iter__", "__reversed__", "keys", "values", "items", 
 
 
 class WatchedModule(types.ModuleType):
-    """A user module, as a staged function sees it."""
+    """A module, as a staged function sees it."""
 
     def __init__(self, reads: Reads, real: types.ModuleType) -> None:
         super().__init__(real.__name__, real.__doc__)
-        self.__dict__.update({name: value for name, value in vars(real).items() if name.startswith("__")})
+        own = {name: value for name, value in vars(real).items() if name.startswith("__")}
+        own.pop("__getattr__", None)  # Python would ask it before ours
+        self.__dict__.update(own)
         self._reads, self._real = reads, real
         self._noted = dict(vars(self))
 

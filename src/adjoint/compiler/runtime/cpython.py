@@ -65,6 +65,7 @@ FUNCTIONS = {
     "PyLong_AsLongLongAndOverflow": ("i64", "ptr, ptr"),
     "PyMem_Free": ("void", "ptr"),
     "PyMem_Malloc": ("ptr", "i64"),
+    "PyObject_CallObject": ("ptr", "ptr, ptr"),
     "PyObject_CallOneArg": ("ptr", "ptr, ptr"),
     "PyObject_GetAttr": ("ptr", "ptr, ptr"),
     "PyObject_GenericGetAttr": ("ptr", "ptr, ptr"),

@@ -49,6 +49,7 @@ class Head(IntEnum):
     ATTRIBUTE_ERROR = 29
     APART_COUNT = 30
     APARTS = 31  # offset of the first
+    EXCEPTION = 32
 
 
 class ObjectKind(IntEnum):

@@ -136,6 +136,7 @@ _SHARED = {
     Head.NDARRAY: np.ndarray,
     Head.METHOD: types.MethodType,
     Head.ATTRIBUTE_ERROR: AttributeError,
+    Head.EXCEPTION: Exception,
 }
 _NO_ARRAY = 1 << 31  # an impossible rank
 _KINDS = {float: ObjectKind.FLOATING, complex: ObjectKind.FLOATING, bool: ObjectKind.BOOL, int: ObjectKind.INT}

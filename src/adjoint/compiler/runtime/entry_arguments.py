@@ -206,10 +206,11 @@ def _load_value(code: EntryRoutine, record: str, holder: str, entry: str) -> str
     part = code.call("PyTuple_GetItem", f"ptr {holder}", f"i64 {field(code, record, Read.KEY)}")
     code.need_not_null(part, "changed")
     give_borrowed(part)
-    code.label(labels[Load.ATTRIBUTE])
-    attribute = code.call("PyObject_GetAttr", f"ptr {holder}", f"ptr {field(code, record, Read.KEY, 'ptr')}")
-    code.need_not_null(attribute, "changed")
-    give(attribute)
+    for load, function in ((Load.ATTRIBUTE, "PyObject_GetAttr"), (Load.CALL, "PyObject_CallObject")):
+        code.label(labels[load])
+        made = code.call(function, f"ptr {holder}", f"ptr {field(code, record, Read.KEY, 'ptr')}")
+        code.need_not_null(made, "raised.at.place")
+        give(made)
 
     code.label(loaded)
     result = code.phi("ptr", found)

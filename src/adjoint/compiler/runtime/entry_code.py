@@ -219,6 +219,11 @@ def _other_exits(code: EntryRoutine) -> None:
     code.call("PyErr_Clear")
     code.jump("miss")
 
+    code.label("raised.at.place")  # an attribute that is gone, or code that raises: but Ctrl-C is obeyed
+    is_error = code.call("PyErr_ExceptionMatches", f"ptr {code.word(Head.EXCEPTION, 'ptr')}")
+    code.need_equal("i32", is_error, 1, "failed")
+    code.jump("changed")
+
     code.label("absent")  # missing in a dict, or a key could not be compared
     code.need_equal("ptr", code.call("PyErr_Occurred"), "null", "failed")
     code.jump("miss")
