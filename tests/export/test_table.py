@@ -21,6 +21,15 @@ def test_every_op(exporter):
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.parametrize("exporter", exported.RUNNERS)
+def test_every_function_at_the_ends(exporter):
+    """Infinite operands, nan, and the ends of domains."""
+    wrong = exported.differences(exporter, rotated(exported.end_cases(), list(exported.RUNNERS).index(exporter), 4))
+    if isinstance(wrong, str):
+        pytest.skip(wrong)
+    assert not wrong, "\n".join(wrong)
+
+
 @pytest.mark.parametrize("exporter, tool", SECOND_TOOLS)
 def test_every_op_by_a_second_tool(exporter, tool):
     tried = rotated(exported.cases(), list(SECOND_TOOLS).index((exporter, tool)), 3)

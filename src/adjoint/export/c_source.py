@@ -150,6 +150,7 @@ class CSpelling(Spelling):
 
     lanes = 8
     tile: tuple[int, int] | None = (6, 64)
+    tall = 10
     work_argument = ("work",)
 
     def __init__(self, base: str, exact: bool = False, blas: bool = False, lapack: bool = False) -> None:

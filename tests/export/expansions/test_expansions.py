@@ -219,21 +219,11 @@ def test_against_scipy(op):
         np.testing.assert_allclose(a, b, rtol, size * 3e-15 * max(1, np.nanmedian(np.abs(b))) + 1e-300, err_msg=op.name)
 
 
-def ends(op):
-    """All combinations of 0, 1, ±infinity, nan and a number inside; of degrees and counts, of small ones and a negative one."""
-    inside, _ = next(op_samples.samples(op, np.random.default_rng(0)))
-    whole = (0, 1, 2, 3, 6, *([-1] if op.name not in ("eval_jacobi", "eval_sh_jacobi") else []))  # negative: no polynomials
-    lines = [
-        whole if np.asarray(x).dtype.kind in "iu" else (0.0, 1.0, np.inf, -np.inf, np.nan, np.ravel(x)[-1]) for x in inside
-    ]
-    return [x.ravel() for x in np.meshgrid(*lines)]
-
-
 @pytest.mark.parametrize("op", [op for op in SPECIAL if op.name not in OF_KNOWN_ORDER], ids=lambda op: op.name)
 @np.errstate(all="ignore")
 def test_ends(op):
     """SciPy's values, nan where they are nan; a number that is not finite changes no other element."""
-    grid = ends(op)
+    grid = op_samples.ends(op)
     found, wanted = normal(ad.graph(lambda *xs: op(*xs))(*grid), TARGET).run_flat(grid), getattr(scipy.special, op.name)(*grid)
     for a, b in zip(found, wanted if op.many else (wanted,), strict=True):
         np.testing.assert_allclose(a, b, 1e-11, 1e-15)
