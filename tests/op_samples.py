@@ -124,9 +124,7 @@ def ends(op):
     """
     inside, _ = next(samples(op, np.random.default_rng(0)))
     whole = (0, 1, 2, 3, 6, *([-1] if op.name not in ("eval_jacobi", "eval_sh_jacobi") else []))  # negative: no polynomials
-    lines = [
-        whole if np.asarray(x).dtype.kind in "iu" else (0.0, 1.0, np.inf, -np.inf, np.nan, np.ravel(x)[-1]) for x in inside
-    ]
+    lines = [whole if np.asarray(x).dtype.kind in "iu" else (0.0, 1.0, np.inf, -np.inf, np.nan, np.ravel(x)[-1]) for x in inside]
     return [x.ravel() for x in np.meshgrid(*lines)]
 
 

@@ -117,9 +117,7 @@ _first_kind = _ends(
     0,
 )
 _second_kind = _ends(by_recurrence(lambda k, p, q, x: 2.0 * x * p - q), _second_kind_ends, -2)
-_laguerre = _ends(
-    by_recurrence(lambda k, p, q, x, a: ((2.0 * k + 1.0 + a - x) * p - (k + a) * q) / (k + 1.0)), _laguerre_ends
-)
+_laguerre = _ends(by_recurrence(lambda k, p, q, x, a: ((2.0 * k + 1.0 + a - x) * p - (k + a) * q) / (k + 1.0)), _laguerre_ends)
 _gegenbauer = _ends(
     by_recurrence(lambda k, p, q, x, a: (2.0 * (k + a) * x * p - (k + 2.0 * a - 1.0) * q) / (k + 1.0)), _gegenbauer_ends
 )
