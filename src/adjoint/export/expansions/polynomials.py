@@ -73,9 +73,11 @@ def _laguerre_ends(value: Any, n: Any, a: Any, x: Any) -> Any:
 
 
 def _gegenbauer_ends(value: Any, n: Any, a: Any, x: Any) -> Any:
-    """Of degree 2 and more infinite at infinity; a constant for a = 0, which versions of SciPy have different ones for."""
+    """Of degree 2 and more infinite at infinity; versions of SciPy differ at −∞ and for a = 0."""
     sign = np.sign(a)  # of the leading coefficient for a > −1/2
-    far = where(np.logical_and(x == _INF, np.logical_and(np.abs(a) < _INF, a > -0.5)), sign * _INF, _NAN)
+    below = abs(float(scipy_special("eval_gegenbauer")(2, 1.0, -_INF)))  # at −∞, nan or infinite
+    size = where(x > 0, _INF, where(n % 2 == 1, -below, below))
+    far = where(np.logical_and(np.abs(x) == _INF, np.logical_and(np.abs(a) < _INF, a > -0.5)), sign * size, _NAN)
     made = where(np.logical_and(np.abs(a) < _INF, np.abs(x) < _INF), value, far)
     made = where(n == 1, 2.0 * a * x, made)
     first, at_infinity = (float(scipy_special("eval_gegenbauer")(k, 0.0, y)) for k, y in ((0, 0.5), (3, _INF)))
