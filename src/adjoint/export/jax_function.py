@@ -235,9 +235,12 @@ TABLE: dict[Op, Spelling] = {
 
 
 #: Functions that JAX has, without the accuracy of the others.
-_INACCURATE = "for some arguments below -1 no digit of JAX's own function is correct, and at infinity it does not return"
-
-TARGET = Target("a JAX function", WITH_HALVES, TABLE, dict.fromkeys((hypergeometric.hyp1f1, hypergeometric.hyp2f1), _INACCURATE))
+_INACCURATE = "for some arguments below -1 no digit of JAX's own function is correct"
+_REFUSED: dict[Op, str] = {
+    hypergeometric.hyp1f1: _INACCURATE,
+    hypergeometric.hyp2f1: f"{_INACCURATE}, and at infinity it does not return",
+}
+TARGET = Target("a JAX function", WITH_HALVES, TABLE, _REFUSED)
 
 # -- graphs -----------------------------------------------------------------------------------------------------
 
