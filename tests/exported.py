@@ -11,12 +11,15 @@ import warnings
 
 import numpy as np
 import op_samples
+import scipy.special
 from export.environments import JAX, NUMBA
 from export.runners import RUNNERS as NATIVE
 from night import rotated
 
+import adjoint as ad
 from adjoint import export
 from adjoint.core.errors import UnsupportedError
+from adjoint.core.op import OPS, Elementwise
 from adjoint.export import jax_function, onnx_nodes, stablehlo_ops
 from adjoint.export.lowering import lower
 from adjoint.export.normal import normal
@@ -28,7 +31,7 @@ ROUNDED = {"norm"}
 SIGNLESS = {("eigh", 1): -2, ("svd", 0): -2, ("svd", 2): -1}
 
 #: Ops whose result is a small difference of large numbers, and how large these are: the rounding of a logarithm is magnified.
-CANCELS = {"kl_div": 4.0}
+CANCELS = {"kl_div": 4.0, "sinc": 1.0}
 
 #: Ops of derivatives, whose operands are floats.
 NEVER_OF_INTEGERS = {"cofactor_slope", "hermitian"}
@@ -113,6 +116,20 @@ def integer_cases(dtype, part):
     tried = rotated(tried, part, 2)
     found = [(name, op_samples.whole_numbers(name, np.dtype(dtype))) for name in tried]
     return [(name, *made) for name, made in found if made is not None]
+
+
+@functools.cache
+def end_cases():
+    """One program for each function of floats that is written in native code, with infinite operands and ends of its domain."""
+    found = []
+    for name, refusal in refusals("c").items():
+        op = OPS.get(name)
+        of_numbers = isinstance(op, Elementwise) or isinstance(getattr(scipy.special, name, None), np.ufunc)
+        if refusal is None and of_numbers and name not in op_samples.STRUCTURED:
+            (inside, params), grid = next(op_samples.samples(op, np.random.default_rng(0))), op_samples.ends(op)
+            if not params and any(np.asarray(x).dtype.kind == "f" for x in inside):
+                found.append((name, ad.graph(lambda *xs, op=op: op(*xs))(*grid), grid))
+    return found
 
 
 @functools.cache

@@ -117,6 +117,17 @@ def names():
     return sorted(name for name, op in OPS.items() if op.home.startswith("adjoint."))
 
 
+def ends(op):
+    """Arguments of a function of numbers: all combinations of 0, 1, ±infinity, nan and a number inside of its domain.
+
+    Degrees and counts are small ones, and a negative one.
+    """
+    inside, _ = next(samples(op, np.random.default_rng(0)))
+    whole = (0, 1, 2, 3, 6, *([-1] if op.name not in ("eval_jacobi", "eval_sh_jacobi") else []))  # negative: no polynomials
+    lines = [whole if np.asarray(x).dtype.kind in "iu" else (0.0, 1.0, np.inf, -np.inf, np.nan, np.ravel(x)[-1]) for x in inside]
+    return [x.ravel() for x in np.meshgrid(*lines)]
+
+
 def programs(name, seed=0):
     """The programs that test an op, with their arguments."""
     if name in STRUCTURED:

@@ -91,6 +91,12 @@ def test_programs():
         ("matmul", lambda x: x @ x, np.stack([A, A])),
         ("matmul", lambda n: n @ n, np.ones((2, 2), int)),
         ("airy", lambda x: ad.core.op.OPS["airy"](x), 1.0),
+        ("fmod", lambda n: np.fmod(n, 3), np.array([-5, 5])),
+        ("div", lambda b: b / b, np.array([True, False])),
+        ("sinc", np.sinc, np.array([True, False])),
+        ("less", lambda z: z < 1, np.array([1j, 2.0])),
+        ("matmul", lambda x: x @ np.ones((2, 2)), np.ones((2, 2), np.float32)),
+        ("svd", lambda x: np.linalg.svd(x)[1], np.ones((0, 3))),
     ],
 )
 def test_what_numba_does_not_compile_is_refused(op, f, x):

@@ -21,6 +21,15 @@ def test_every_op(exporter):
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.parametrize("exporter", exported.RUNNERS)
+def test_every_function_at_the_ends(exporter):
+    """Infinite operands, nan, and the ends of domains."""
+    wrong = exported.differences(exporter, rotated(exported.end_cases(), list(exported.RUNNERS).index(exporter), 4))
+    if isinstance(wrong, str):
+        pytest.skip(wrong)
+    assert not wrong, "\n".join(wrong)
+
+
 @pytest.mark.parametrize("exporter, tool", SECOND_TOOLS)
 def test_every_op_by_a_second_tool(exporter, tool):
     tried = rotated(exported.cases(), list(SECOND_TOOLS).index((exporter, tool)), 3)
@@ -33,7 +42,7 @@ def test_every_op_by_a_second_tool(exporter, tool):
 @pytest.mark.parametrize("kind", op_samples.KINDS)
 def test_every_op_of_other_operands(kind):
     """The exporters take turns: other numbers than float64 and integers, and arrays without elements."""
-    exporters = [name for name in exported.RUNNERS if name != "numba"]  # which compiles few of them
+    exporters = list(exported.RUNNERS)
     for i, exporter in enumerate(rotated(exporters, op_samples.KINDS.index(kind), len(op_samples.KINDS))):
         wrong = exported.differences(exporter, rotated(exported.kind_cases(kind), i, 2))
         if not isinstance(wrong, str):  # whose tool is missing: test_every_op says so
@@ -42,16 +51,16 @@ def test_every_op_of_other_operands(kind):
 
 @pytest.mark.parametrize("dtype", exported.INTEGERS)
 def test_every_op_of_integers(dtype):
-    """The exporters of native code take turns; NumPy's results, wrapped around where they overflow.
+    """The exporters of native code and Numba take turns; NumPy's results, wrapped around where they overflow.
 
     An int64 is exact up to 2^53 in JavaScript: the samples have such ones.
     """
-    for exporter in rotated(exported.NATIVE, exported.INTEGERS.index(dtype), 4):
+    for exporter in rotated([*exported.NATIVE, "numba"], exported.INTEGERS.index(dtype), 4):
         if (exporter, dtype) == ("javascript", "int64"):
             continue
         wrong = exported.differences(exporter, exported.integer_cases(dtype, exported.INTEGERS.index(dtype) // 4))
-        if isinstance(wrong, str):
-            pytest.skip(wrong)
+        if isinstance(wrong, str):  # whose tool is missing: test_every_op says so
+            continue
         assert not wrong, "\n".join(wrong)
 
 

@@ -150,6 +150,7 @@ class CSpelling(Spelling):
 
     lanes = 8
     tile: tuple[int, int] | None = (6, 64)
+    tall = 10
     work_argument = ("work",)
 
     def __init__(self, base: str, exact: bool = False, blas: bool = False, lapack: bool = False) -> None:
@@ -423,7 +424,7 @@ _HEADER = """\
 extern "C" {{
 #endif
 
-/* Memory for intermediate arrays, of {base} and its derivatives. */
+/* Memory for intermediate arrays, of {base} and its derivatives; fastest at a multiple of 64 bytes. */
 typedef struct {{
 {fields}
 }} {base}_work;

@@ -35,6 +35,7 @@ class LlvmRoutines:
 
     lanes, copies, blas, lapack = 1, False, False, False
     tile: tuple[int, int] | None = (4, 32)  # 8 vectors of 128 bits, of the 16 that most machines have
+    tall = 0
 
     def __init__(self, function: Callable[[str, str], str], declared: set[str]) -> None:
         self.function, self.declared = function, declared

@@ -11,7 +11,7 @@ looked at in turn. What is neither is refused by name, with the line of user cod
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -110,6 +110,7 @@ class Target:
     name: str  # as in "cannot be written as StableHLO"
     dtypes: frozenset[Dtype]
     table: Mapping[Op, Spelling]
+    refused: Mapping[Op, str] = field(default_factory=dict)  # why its own function of this name is not used
 
     def writes(self, op: Op, types: Sequence[Type], params: dict[str, Any]) -> bool:
         known = self.table.get(op)
@@ -142,7 +143,7 @@ class Normal(Stage):
             return super().process(op, args, params)
         made = self._expanded(op, args, params, results)
         if made is None:
-            raise self.refusal(op, "it is not one of its functions, nor made of them")
+            raise self.refusal(op, self.target.refused.get(op, "it is not one of its functions, nor made of them"))
         return made if op.many else made[0]
 
     def _expanded(self, op: Op, args: tuple[Any, ...], params: dict[str, Any], results: Sequence[Type]) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import ArgumentError, UnsupportedError, boundary
-from ..core.op import Constant, Elementwise, Multilinear, Structured
+from ..core.op import Constant, Elementwise, Multilinear, Op, Structured
 from ..core.types import Type
 from ..ir.edit import bodies, renumber
 from ..ir.graph import Equation, Graph, Literal, Operand
@@ -49,6 +49,11 @@ _MISSING = frozenset({elementwise.heaviside, gaps.magnitude, integer.bitwise_cou
 _OF_MATRICES = frozenset({
     decompose.cholesky, decompose.svd, determinant.det, determinant.slogdet, linalg.matmul, pseudo.pinv, solve.solve,
 })  # fmt: skip
+#: Kinds of dtypes for which Numba has no code, or other results than NumPy: of remainders of integers, and quotients of bools.
+_NOT_OF: dict[Op, str] = {
+    elementwise.fmod: "i", broadcast.real: "b", elementwise.sinc: "b", elementwise.div: "b", sort.searchsorted: "c",
+    **dict.fromkeys((elementwise.less, elementwise.less_equal, elementwise.greater, elementwise.greater_equal), "c"),
+}  # fmt: skip
 #: Reductions that Numba has over all axes, or over one.
 _REDUCED = {broadcast.sum_: (True, True), reduce.max_: (True, False), reduce.min_: (True, False)}
 
@@ -157,7 +162,8 @@ def _boxed(function: str, results: tuple[Type, ...]) -> str:
     texts = list(map(ast.unparse, value.elts if isinstance(value, ast.Tuple) else [value]))
     for i, t in enumerate(results):
         if t.shape == () and t.dtype.name not in _PYTHONS:
-            texts[i] = f"np.full((), {texts[i]}, np.{t.dtype.name})"
+            constant = re.fullmatch(r"np\.array\(\[(.+)\], '\w+'\)\.reshape\(\(\)\)", texts[i])
+            texts[i] = f"np.full((), {constant[1] if constant else texts[i]}, np.{t.dtype.name})"
     rest = values[len(values.rstrip()) :]
     return f"{above}{below}{', '.join(texts)}{rest}"
 
@@ -202,12 +208,16 @@ def _is_compiled(equation: Equation, given: list[Type]) -> bool:
     op, params = equation.op, equation.params
     if not all(map(_has_dtype, (*given, *equation.types))):
         return False
+    kinds = {t.dtype.kind for t in given}
+    if op in _NOT_OF and kinds & set(_NOT_OF[op]):
+        return False
     if op in _REDUCED:
         whole, single = _REDUCED[op]
         count, ndim = len(params["axis"]), len(given[0].shape)
         return not params["keepdims"] and ((whole and count == ndim) or (single and count == 1))
     if op in _OF_MATRICES:
-        return all(0 < len(t.shape) <= 2 and t.dtype.kind in "fc" for t in given)
+        alike = len({t.dtype for t in given}) == 1  # Numba does not promote them
+        return alike and all(0 < len(t.shape) <= 2 and t.dtype.kind in "fc" and t.size for t in given)
     is_numpys = isinstance(op.impl, np.ufunc) and hasattr(np, op.impl.__name__)
     return op in _COMPILED or ((is_numpys or bool(op.infix)) and op not in _MISSING)
 

@@ -61,7 +61,13 @@ def _product(spelling: Templates, step: Product) -> str:
         return _combined("b", bd, columns, "a", aa, inner)
     if spelling.tile is not None and columns >= _FEW and rows > 1:
         most, line = spelling.tile
-        return _packed(rows, columns, inner, strides, most, line // step.out.dtype.itemsize)
+
+        def packed(height: int) -> str:
+            return _packed(rows, columns, inner, strides, height, line // step.out.dtype.itemsize)
+
+        if most < min(rows, spelling.tall):
+            return f"\n#if ADJOINT_VECTOR == 64{packed(spelling.tall)}\n#else{packed(most)}\n#endif"
+        return packed(most)
     if spelling.lanes > 1:
         return _in_lanes(rows, columns, inner, strides)
     size = _DOTS if (aa == 1 or inner == 1) and bd == 1 and ba != 1 and columns > 1 else _TILE

@@ -99,6 +99,7 @@ class Spelling(ABC):
     blas = False  # products and triangular systems through CBLAS
     lapack = False  # other matrix routines through LAPACKE
     tile: tuple[int, int] | None = None  # rows and bytes of a row of a product's tile, if it is made of vectors
+    tall = 0  # rows of a tile where AVX-512 has 32 registers; 0 if the language cannot ask
     lanes = 1  # running totals of a long sum, which the language's compilers turn into one vector
     copies = False  # whether innermost loops are unrolled here, since the language's compilers do not
     places_rows = False  # whether the place of a row is computed before the loop over its elements, for the same reason

@@ -42,6 +42,7 @@ class Templates(Protocol):
     lanes: int
     copies: bool  # whether innermost loops are unrolled, since the language's compilers do not
     tile: tuple[int, int] | None  # rows and bytes of a row of a product's tile, if it is made of vectors
+    tall: int  # rows of a tile where AVX-512 has 32 registers; 0 if the language cannot ask
     blas: bool  # products and triangular systems through CBLAS
     lapack: bool  # other matrix routines through LAPACKE
 

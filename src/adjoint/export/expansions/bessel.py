@@ -211,13 +211,15 @@ def _ive(v: Any, x: Any) -> Any:
     known = np.abs(v) <= 30
     value = where(a <= 700, _power_series(v, near, 1.0) * np.exp(-near), where(known, total / np.sqrt(2 * math.pi * far), _NAN))
     odd = np.floor(0.5 * v) != 0.5 * v
-    return where(x < 0, where(whole, where(odd, -value, value), _NAN), value)
+    value = where(x < 0, where(whole, where(odd, -value, value), _NAN), value)
+    return where(np.logical_and(np.abs(v) < _INF, a < _INF), value, _NAN)
 
 
 def _iv(v: Any, x: Any) -> Any:
     half = np.exp(0.5 * np.abs(x))
     pole = np.logical_and(x == 0, np.logical_and(v < 0, v != np.floor(v)))
-    return where(pole, _INF, bessel.ive(v, x) * half * half)
+    value = where(np.logical_and(np.abs(v) == _INF, np.abs(x) < _INF), 0.0, bessel.ive(v, x) * half * half)
+    return where(pole, _INF, value)
 
 
 def _known_order(f: Expansion) -> Expansion:
@@ -243,25 +245,28 @@ def _of_size(f: Expansion, alternates: bool = False) -> Expansion:
 
 def _third_kind(scaled: str) -> Expansion:
     zero, one = getattr(bessel, f"k0{scaled}"), getattr(bessel, f"k1{scaled}")
-    return _of_size(by_recurrence(lambda k, p, q, x: q + 2.0 * k / x * p, start=lambda x: (zero(x), one(x))))
+    return by_recurrence(lambda k, p, q, x: q + 2.0 * k / x * p, start=lambda x: (zero(x), one(x)))
 
 
-def _finite(recurrence: Expansion, limit: float) -> Expansion:
-    """A function that is infinite at 0, and has a limit at infinity."""
+def _finite(recurrence: Expansion, zero: float, positive: float, negative: float) -> Expansion:
+    """A function with given values at 0 and at ±infinity; nan for a negative order."""
 
     def expansion(n: Value, x: Value) -> Any:
         inside = np.logical_and(x != 0, np.abs(x) < _INF)
         made = recurrence(n, where(inside, x, 1.0))
-        return made if made is NotImplemented else where(inside, made, where(x == 0, limit, where(np.isnan(x), x, 0.0)))
+        if made is NotImplemented:
+            return made
+        ends = where(x == 0, zero, where(np.isnan(x), x, where(x > 0, positive, negative)))
+        return where(np.logical_or(inside, n < 0), made, ends)
 
     return expansion
 
 
-_kn, _kne = _finite(_third_kind(""), _INF), _finite(_third_kind("e"), _INF)
-_yn = _of_size(
-    _finite(by_recurrence(lambda k, p, q, x: 2.0 * k / x * p - q, start=lambda x: (bessel.y0(x), -bessel.y1(x))), -_INF),
-    alternates=True,
-)
+_kn = _of_size(_finite(_third_kind(""), _INF, 0.0, _NAN))
+_kne = _of_size(_finite(_third_kind("e"), _INF, _NAN, _NAN))
+_y_upwards = by_recurrence(lambda k, p, q, x: 2.0 * k / x * p - q, start=lambda x: (bessel.y0(x), -bessel.y1(x)))
+_yn = _of_size(_finite(_y_upwards, -_INF, _NAN, _NAN), alternates=True)
+_yne = _of_size(_finite(_y_upwards, _NAN, _NAN, _NAN), alternates=True)
 _spherical_yn = by_recurrence(lambda k, p, q, x: (2.0 * k + 1.0) / x * p - q, start=lambda x: (-np.cos(x) / x, np.sin(x) / x))
 _spherical_kn = by_recurrence(
     lambda k, p, q, x: q + (2.0 * k + 1.0) / x * p, start=lambda x: (0.5 * math.pi * np.exp(-x) / x,) * 2
@@ -283,11 +288,11 @@ WHOLE: dict[Op, Expansion] = {
     bessel.jv: _known_order(_jn),
     bessel.jve: _known_order(_jn),
     bessel.yv: _known_order(_yn),
-    bessel.yve: _known_order(_yn),
+    bessel.yve: _known_order(_yne),
     bessel.kv: _known_order(_kn),
     bessel.kve: _known_order(_kne),
-    bessel.spherical_yn: _finite(_spherical_yn, -_INF),
-    bessel.spherical_kn: _finite(_spherical_kn, _INF),
+    bessel.spherical_yn: _finite(_spherical_yn, -_INF, 0.0, 0.0),
+    bessel.spherical_kn: _finite(_spherical_kn, _INF, 0.0, -_INF),
 }
 _REAL: dict[Op, Expansion] = {
     bessel.iv: _iv,

@@ -210,7 +210,9 @@ def _beta_inverse(a: Any, b: Any, p: Any, upper: bool) -> tuple[Any, Any]:
         return sign * (np.log(small) - np.log(p1)), slope / small
 
     u = _root(off, -740.0, 740.0, a1 + b1 + p1)
-    at_zero = where(shapes, where(p == 0, 1.0 if upper else 0.0, where(p == 1, 0.0 if upper else 1.0, _NAN)), _NAN)
+    one = where(np.logical_and(b == 1, a == _INF), 1.0, where(np.logical_and(a == 1, b == _INF), 0.0, _NAN))  # for 0 < p < 1
+    inner = where(np.logical_and(p > 0, p < 1), one, _NAN)
+    at_zero = where(shapes, where(p == 0, 1.0 if upper else 0.0, where(p == 1, 0.0 if upper else 1.0, inner)), _NAN)
     return where(inside, expit(u), at_zero), where(inside, expit(-u), 1.0 - at_zero)
 
 
@@ -219,7 +221,14 @@ def _beta_inverse(a: Any, b: Any, p: Any, upper: bool) -> tuple[Any, Any]:
 
 def _gamma_quantile(a: Any, b: Any, p: Any) -> Any:
     largest = np.maximum(np.abs(a), b)
-    return where(np.logical_and(largest > 0, largest < _INF), gammaincinv(b, p) / a, _NAN)
+    known = np.logical_or(np.logical_and(largest > 0, largest < _INF), a == -_INF)
+    return where(known, gammaincinv(b, p) / a, _NAN)
+
+
+def _gamma_rate(p: Any, b: Any, x: Any) -> Any:
+    value = where(x == 0, _NAN, gammaincinv(b, p) / x)
+    none = np.logical_and(p == 0, b == 0)
+    return where(np.logical_and(none, x == _INF), _NAN, where(np.logical_and(none, np.isnan(x)), 0.0, value))
 
 
 def _fisher(dfn: Any, dfd: Any, x: Any, upper: bool) -> Any:
@@ -227,7 +236,8 @@ def _fisher(dfn: Any, dfd: Any, x: Any, upper: bool) -> Any:
     safe = where(bad, 1.0, x)
     total = where(safe == _INF, 1.0, dfd + dfn * where(safe == _INF, 1.0, safe))
     ratio, rest = where(safe == _INF, 1.0, dfn * safe / total), where(safe == _INF, 0.0, dfd / total)
-    return where(bad, _NAN, _beta_cdf(0.5 * dfn, 0.5 * dfd, ratio, rest, upper))
+    far = np.logical_and(np.logical_and(dfn == _INF, dfd == _INF), x == _INF)
+    return where(far, 0.0 if upper else 1.0, where(bad, _NAN, _beta_cdf(0.5 * dfn, 0.5 * dfd, ratio, rest, upper)))
 
 
 def _fisher_quantile(dfn: Any, dfd: Any, p: Any) -> Any:
@@ -243,7 +253,8 @@ def _student(df: Any, t: Any) -> Any:
     ratio, rest = where(far, 0.0, finite / total), where(far, 1.0, square / total)
     tail = 0.5 * _beta_cdf(0.5 * finite, 0.5 + 0.0 * finite, ratio, rest, upper=False)
     value = where(normal, special.ndtr(t), where(t > 0, 1.0 - tail, tail))
-    return where(np.logical_or(df <= 0, np.isnan(df + t)), _NAN, value)
+    value = where(np.logical_or(df <= 0, np.isnan(df + t)), _NAN, value)
+    return where(np.logical_and(normal, t == -_INF), 0.0, value)
 
 
 def _student_quantile(df: Any, p: Any) -> Any:
@@ -254,8 +265,9 @@ def _student_quantile(df: Any, p: Any) -> Any:
     middle, rest = _beta_inverse(half, 0.5 * finite, 1.0 - 2.0 * tail, upper=False)  # of what is left to 1
     size = np.sqrt(finite * where(tail > 0.25, middle / rest, y / x))
     value = where(p < 0.5, -size, size)
-    value = where(p == 0, -_INF, where(p == 1, _INF, value))
-    return where(np.logical_or(np.logical_or(p < 0, p > 1), df <= 0), _NAN, where(normal, ndtri(p), value))
+    value = where(normal, ndtri(p), where(p == 1, _INF, value))
+    value = where(p == 0, float(scipy_special("stdtrit")(1.0, 0.0)), value)  # which has had both signs
+    return where(np.logical_and(np.logical_and(p >= 0, p <= 1), df > 0), value, _NAN)
 
 
 def _ndtri_exp(y: Any) -> Any:
@@ -295,12 +307,12 @@ _REAL: dict[Op, Expansion] = {
     betaincinv: lambda a, b, p: _beta_inverse(a, b, p, upper=False)[0],
     betainccinv: lambda a, b, p: _beta_inverse(a, b, p, upper=True)[0],
     d.chdtr: lambda v, x: gammainc(0.5 * v, 0.5 * x),
-    d.chdtrc: lambda v, x: where(x < 0, 1.0, gammaincc(0.5 * v, 0.5 * np.maximum(x, 0.0))),
+    d.chdtrc: lambda v, x: gammaincc(0.5 * v, 0.5 * x),
     d.chdtri: lambda v, p: 2.0 * gammainccinv(0.5 * v, p),
-    d.gdtr: lambda a, b, x: gammainc(b, a * x),
-    d.gdtrc: lambda a, b, x: gammaincc(b, a * x),
+    d.gdtr: lambda a, b, x: where(x < 0, _NAN, gammainc(b, a * x)),
+    d.gdtrc: lambda a, b, x: where(x < 0, _NAN, gammaincc(b, a * x)),
     d.gdtrix: _gamma_quantile,
-    d.gdtria: lambda p, b, x: where(x == 0, _NAN, gammaincinv(b, p) / x),
+    d.gdtria: _gamma_rate,
     d.stdtr: _student,
     d.stdtrit: _student_quantile,
     d.fdtr: lambda dfn, dfd, x: _fisher(dfn, dfd, x, upper=False),
@@ -312,11 +324,11 @@ _REAL: dict[Op, Expansion] = {
     d.bdtr: lambda k, n, p: _binomial(k, n, p, upper=False),
     d.bdtrc: lambda k, n, p: _binomial(k, n, p, upper=True),
     d.bdtri: lambda k, n, p: _beta_inverse(n - np.floor(k), np.floor(k) + 1.0, p, upper=False)[1],
-    d.nbdtr: lambda k, n, p: where(n > 0, betainc(n, k + 1.0, p), _NAN),
-    d.nbdtrc: lambda k, n, p: where(n > 0, betaincc(n, k + 1.0, p), _NAN),
-    d.nbdtri: lambda k, n, p: where(np.logical_or(p == 0, p == 1), p, betaincinv(n, k + 1.0, p)),
-    d.pdtr: lambda k, m: gammaincc(np.floor(k) + 1.0, m),
-    d.pdtrc: lambda k, m: gammainc(np.floor(k) + 1.0, m),
-    d.pdtri: lambda k, p: where(p < 1, gammainccinv(k + 1.0, p), _NAN),
+    d.nbdtr: lambda k, n, p: where(np.logical_and(n > 0, k >= 0), betainc(n, k + 1.0, p), _NAN),
+    d.nbdtrc: lambda k, n, p: where(np.logical_and(n > 0, k >= 0), betaincc(n, k + 1.0, p), _NAN),
+    d.nbdtri: lambda k, n, p: where(k < 0, _NAN, where(np.logical_or(p == 0, p == 1), p, betaincinv(n, k + 1.0, p))),
+    d.pdtr: lambda k, m: where(k < 0, _NAN, gammaincc(np.floor(k) + 1.0, m)),
+    d.pdtrc: lambda k, m: where(k < 0, _NAN, gammainc(np.floor(k) + 1.0, m)),
+    d.pdtri: lambda k, p: where(np.logical_and(p < 1, k >= 0), gammainccinv(k + 1.0, p), _NAN),
 }
 EXPANSIONS = {op: of_reals(f) for op, f in _REAL.items()}

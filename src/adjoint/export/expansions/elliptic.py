@@ -99,6 +99,7 @@ def _rc(x: Any, y: Any) -> Any:
     shift = where(negative, -y, 0.0)
     value = elliptic.elliprf(x + shift, where(negative, shift, y), where(negative, shift, y))
     value = where(negative, np.sqrt(x / (x + shift)) * value, value)
+    value = where(np.logical_and(x == _INF, np.isnan(y)), 0.0, value)
     return where(np.logical_or(x < 0, y == 0), _NAN, value)
 
 
@@ -125,7 +126,8 @@ def _ellipkinc(phi: Any, m: Any) -> Any:
     turns, s, square, delta = _incomplete(phi, m)
     value = s * elliptic.elliprf(square, delta, np.ones(np.shape(square)))
     whole = where(turns == 0, 0.0, 2.0 * turns * elliptic.ellipk(where(m > 1, 0.0, m)))
-    return where(np.isinf(phi), phi, where(np.logical_or(m > 1, np.isnan(phi)), _NAN, value + whole))
+    value = where(np.isinf(phi), where(np.abs(m) < _INF, phi, _NAN), where(m > 1, _NAN, value + whole))
+    return where(np.logical_and(phi == 0, m == -_INF), 0.0, where(np.isnan(phi), phi, value))
 
 
 def _ellipeinc(phi: Any, m: Any) -> Any:
@@ -134,12 +136,14 @@ def _ellipeinc(phi: Any, m: Any) -> Any:
     value = s * elliptic.elliprf(square, delta, one)
     value = value - m / 3.0 * s * s * s * elliptic.elliprd(square, delta, one)
     whole = where(turns == 0, 0.0, 2.0 * turns * elliptic.ellipe(where(m > 1, 0.0, m)))
-    return where(np.isinf(phi), phi, where(np.logical_or(m > 1, np.isnan(phi)), _NAN, value + whole))
+    value = where(np.isinf(phi), where(m < _INF, phi, _NAN), where(m > 1, _NAN, value + whole))
+    return where(np.isnan(phi), phi, where(np.logical_and(m == -_INF, np.abs(phi) < _INF), _INF, value))
 
 
 def _ellipj(u: Any, m: Any) -> Any:
     """Descending Landen transformations, and back."""
     bad = np.logical_or(np.logical_or(m < 0, m > 1), np.isnan(u + m))
+    bad = np.logical_or(bad, np.isinf(u))
     m1 = where(bad, 0.5, np.minimum(m, 1.0 - 1e-12))
     a, b, c = 1.0 + 0.0 * (u + m1), np.sqrt(1.0 - m1) + 0.0 * u, np.sqrt(m1) + 0.0 * u
     ratios = []

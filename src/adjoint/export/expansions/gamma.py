@@ -159,20 +159,39 @@ def _zeta(s: Any, q: Any) -> Any:
         factor = factor * ((s1 + (2 * j + 1)) / a) * ((s1 + (2 * j + 2)) / a)
     total = where(q == _INF, 0.0, total)
     total = where(np.isfinite(s), total, where(q1 > 1.0, 0.0, where(q1 == 1.0, 1.0, _INF)))
-    return where(good, total, where(s == 1.0, _INF, where(np.logical_and(s > 1.0, _is_pole(q)), _INF, _NAN)))
+    return where(good, total, where(s == 1.0, _INF, where(np.logical_and(np.logical_not(s <= 1.0), _is_pole(q)), _INF, _NAN)))
+
+
+def _at_poles(a: Any, b: Any) -> tuple[Any, Any, Any, Any, Any]:
+    """Whether a is 0, −1, … or b is, what to take instead of both where there is a value all the same, and where its sign is −.
+
+    B(a, b) = (−1)ᵇ B(1 − a − b, b) for such an a and b = 1, …, −a; elsewhere it is infinite, even if b is nan.
+    """
+    first = _is_pole(a)
+    pole, other = where(first, a, b), where(first, b, a)
+    at_pole = np.logical_or(first, _is_pole(b))
+    whole = np.logical_and(at_pole, np.logical_and(other == np.floor(other), np.abs(other) < _INF))
+    known = np.logical_and(np.logical_and(whole, pole > -_INF), np.logical_and(other >= 1, other <= -pole))
+    odd = np.logical_and(np.logical_and(whole, pole > -_INF), np.floor(0.5 * other) != 0.5 * other)
+    return np.logical_and(at_pole, np.logical_not(known)), where(known, 1.0 - pole - other, a), where(known, other, b), known, odd
 
 
 def _betaln(a: Any, b: Any) -> Any:
+    infinite, a, b, _, _ = _at_poles(a, b)
     least, most = np.minimum(a, b), np.maximum(a, b)
     value = gamma.gammaln(a) + gamma.gammaln(b) - gamma.gammaln(a + b)
     far = np.logical_and(np.logical_and(least > 0, least < _INF), most == _INF)
-    return where(least == 0, _INF, where(far, -_INF, value))
+    return where(infinite, _INF, where(far, -_INF, value))
 
 
 def _beta(a: Any, b: Any) -> Any:
-    product = gamma.gamma(a) * (gamma.gamma(b) * gamma.rgamma(a + b))
-    signs = gamma.gammasgn(a) * gamma.gammasgn(b) * gamma.gammasgn(a + b)
-    return where(np.isfinite(product), product, signs * np.exp(gamma.betaln(a, b)))
+    infinite, a1, b1, known, odd = _at_poles(a, b)
+    product = gamma.gamma(a1) * (gamma.gamma(b1) * gamma.rgamma(a1 + b1))
+    signs = gamma.gammasgn(a1) * gamma.gammasgn(b1) * gamma.gammasgn(a1 + b1)
+    value = where(np.isfinite(product), product, signs * np.exp(gamma.betaln(a1, b1)))
+    value = where(infinite, _INF, value)
+    negative = np.logical_and(odd, np.logical_or(known, np.logical_and(_is_pole(a), _is_pole(b))))
+    return where(negative, -value, value)
 
 
 def _binom(n: Any, k: Any) -> Any:
@@ -186,7 +205,10 @@ def _binom(n: Any, k: Any) -> Any:
     large = np.maximum(np.abs(n), np.abs(k)) > 100.0
     signs = gamma.gammasgn(n + 1.0) * gamma.gammasgn(k + 1.0) * gamma.gammasgn(n - k + 1.0)
     by_logarithms = signs * np.exp(gamma.gammaln(n + 1.0) - gamma.gammaln(k + 1.0) - gamma.gammaln(n - k + 1.0))
-    return where(whole, product, where(large, by_logarithms, value))
+    value = where(whole, product, where(large, by_logarithms, value))
+    below = np.logical_or(k == -_INF, np.logical_and(n == _INF, np.logical_and(k < 0, k == np.floor(k))))
+    value = where(np.logical_and(below, n == n), 0.0, value)
+    return where(np.logical_and(n < 0, n == np.floor(n)), _NAN, value)
 
 
 _PRODUCT = 20
@@ -207,7 +229,9 @@ def _poch(a: Any, m: Any) -> Any:
     extreme = np.maximum(np.abs(a), np.abs(a + m)) > 100.0
     value = where(extreme, by_logarithms, gamma.gamma(a + m) * gamma.rgamma(a))
     value = where(np.logical_and(_is_pole(a + m), np.logical_not(_is_pole(a))), _INF, value)
-    return where(whole, product, value)
+    value = where(a == _INF, where(m > 0, where(m < _INF, _INF, _NAN), where(m < 0, 0.0, 1.0)), value)
+    value = where(np.logical_or(np.isnan(m), m == -_INF), _NAN, where(whole, product, value))
+    return where(np.logical_and(_is_pole(a), np.logical_not(np.abs(m) < _INF)), where(a == -_INF, _NAN, 0.0), value)
 
 
 _REAL: dict[Op, Expansion] = {

@@ -162,7 +162,7 @@ def _spence(z: Any) -> Any:
     safe = np.maximum(w, 1e-300)
     value = where(reflected, math.pi**2 / 6 - np.log(safe) * np.log1p(-np.minimum(w, 0.5)) - value, value)
     logarithm = np.log(where(inverted, z, 1.0))
-    return where(z < 0, _NAN, where(inverted, -0.5 * logarithm * logarithm - value, value))
+    return where(np.logical_or(z < 0, z == math.inf), _NAN, where(inverted, -0.5 * logarithm * logarithm - value, value))
 
 
 _REAL: dict[Op, Expansion] = {

@@ -66,6 +66,7 @@ def _pseudo_huber(delta: Any, r: Any) -> Any:
     v = r / where(delta == 0.0, 1.0, delta)
     value = r * (r / (1.0 + np.sqrt(1.0 + v * v)))
     value = where(np.abs(r) == _INF, _INF, value)
+    value = where(np.abs(delta) < _INF, value, _NAN)
     return where(delta < 0.0, _INF, where(np.logical_or(delta == 0.0, r == 0.0), 0.0, value))
 
 
@@ -87,7 +88,9 @@ def _powm1(x: Any, y: Any) -> Any:
     positive = np.logical_and(x > 0.0, np.abs(x) < _INF)
     exponent = y * np.log(where(positive, x, 1.0))
     near = np.logical_and(positive, np.abs(exponent) < 0.5)
-    return where(near, np.expm1(where(near, exponent, 0.0)), np.power(x, y) - 1.0)
+    value = where(near, np.expm1(where(near, exponent, 0.0)), np.power(x, y) - 1.0)
+    whole = np.logical_and(y == np.floor(y), np.abs(y) < _INF)
+    return where(np.logical_and(x < 0, np.logical_not(whole)), _NAN, value)
 
 
 def _exprel(x: Any) -> Any:
