@@ -223,7 +223,7 @@ def f(x):
 from adjoint.compiler.llvm import emit
 compile_, large = emit._compiled, []
 def told(*args):
-    if len(args[0]) > 50_000:
+    if len(args[0].text) > 50_000:
         large.append(args)
         if len(large) == 1:
             print("ready", flush=True)

@@ -51,7 +51,7 @@ def test_derivatives(name):
 
 
 def test_examples_of_a_batch_may_differ():
-    with pytest.raises(ad.AdjointError, match="differ between examples"):
+    with pytest.raises(ad.AdjointError, match="differs between examples"):
         ad.vmap(np.emath.sqrt)(np.array([1.0, -1.0]))
 
 

@@ -162,7 +162,7 @@ def test_examples_of_a_batch_that_differ(transform):
     x = np.array([0.001, 0.5, 0.002])
     np.testing.assert_allclose(compiled(x), [f(v) for v in x], rtol=1e-14)
     assert programs(compiled) == 1
-    with pytest.raises(BatchError, match="differ between examples"):
+    with pytest.raises(BatchError, match="differs between examples"):
         ad.vmap(lambda c: x if c > 0.1 else c)(x)
 
 

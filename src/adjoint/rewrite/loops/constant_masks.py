@@ -120,7 +120,7 @@ class _Masks:
 
     def written(self) -> tuple[Equation, dict[int, Operand]] | None:
         """The scan without these masks, and its results that are constants; None if nothing is computed."""
-        if not self.masks:
+        if not self.masks or not self.e.params["length"]:
             return None
         read = self.read_outside()
         if self.e.params["length"] * sum(self.types[n].size * self.types[n].dtype.itemsize for n in read) > MOST_BYTES:
