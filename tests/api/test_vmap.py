@@ -130,7 +130,7 @@ def test_indices_that_differ_by_example():
         (lambda: ad.vmap(3), "expects a function"),
         (lambda: ad.vmap(lambda x: "text")(np.ones(3)), "returned str inside vmap"),
         (lambda: ad.vmap(lambda x: x if x > 0 else -x)(np.array([1.0, -1.0])), "the truth of a value inside vmap"),
-        (lambda: ad.vmap(lambda x: x[x > 0])(np.ones((3, 2))), "np.where"),
+        (lambda: ad.vmap(lambda x: x[x > 0])(np.array([[1.0, -1.0], [1.0, 1.0]])), "np.where"),
         (lambda: ad.vmap(lambda s, x: x)("a", np.ones(3)), "give it in_axes=None"),
     ],
 )
@@ -194,6 +194,8 @@ AGREED = {
     "count": lambda x: sum((x * i for i in range(int(x * 0 + 3))), 0.0),
     "item": lambda x: [1.0, 2.0, 3.0][int(x * 0 + 1)] * x,
     "while": lambda x: _halved(x),
+    "mask": lambda x: np.sum(np.stack([x, 2 * x])[np.stack([x, -x]) > 0] ** 2),
+    "number as a mask": lambda x: np.sum(np.stack([x, 2 * x])[x > 0] ** 2),
 }
 
 

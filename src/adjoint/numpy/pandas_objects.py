@@ -282,7 +282,7 @@ def _wrapped(y: Any, length: int) -> Any:
 def _plain(condition: Any) -> Any:
     """A condition on traced values, or an order of them, by its numbers: pandas selects rows with it."""
     while isinstance(condition, Traced):
-        condition = condition.by.concrete(condition, "the elements chosen by")
+        condition = condition.by.concrete(condition, "the choice of elements by")
     return np.asarray(condition)
 
 

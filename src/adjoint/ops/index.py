@@ -359,7 +359,7 @@ def _known(entry: Any) -> Any:
     """An entry with lists as arrays and masks as plain arrays: the number of elements they choose must be known."""
     if isinstance(entry, Traced) and dtype_of(entry).kind == "b":
         while isinstance(entry, Traced):
-            entry = entry.by.concrete(entry, "the elements chosen by")
+            entry = entry.by.concrete(entry, "the choice of elements by")
         return np.asarray(entry)
     if isinstance(entry, (list, tuple, range)):
         array = np.asarray(entry)
