@@ -163,3 +163,24 @@ def test_derivatives_raise_no_warnings_of_their_own():
         assert ad.derivative(np.sqrt)(0.0) == np.inf
         with pytest.warns(RuntimeWarning, match="divide"):  # the user's own warning is the user's
             ad.grad(np.log)(0.0)
+
+
+COMPUTED = {
+    "mask": lambda x: np.sum(np.sqrt((x > 0.2) * x)),
+    "count": lambda x: np.sum(np.log(np.sum(x > 9) * x) + x),
+    "truth": lambda x: np.sum(np.log((x > 9).any() * x) + x),
+    "difference of masks": lambda x: np.sum(np.sqrt(np.abs(((x > 0) * 1 - (x > 0.2) * 2 + (x > 1)) * x))),
+    "outside": lambda x: np.sum((x > 0) * np.sqrt(x)),
+    "exponent": lambda x: np.sum(x ** (x > 0.2)),
+}
+
+
+@pytest.mark.parametrize("name", COMPUTED)
+def test_zeros_of_computed_masks_win_in_programs_as_in_eager_mode(name):
+    f, x = COMPUTED[name], np.array([0.0, 0.1, 0.3, 4.0])
+    with np.errstate(all="ignore"):
+        expected = ad.grad(f)(x)
+        assert np.all(np.isfinite(expected))
+        for slope in (ad.jit(ad.grad(f)), ad.graph(ad.grad(f))(x), ad.jit(ad.jacfwd(f))):
+            np.testing.assert_allclose(slope(x), expected, rtol=1e-12)
+        np.testing.assert_allclose(ad.jit(ad.vmap(ad.grad(f)))(np.stack([x, x])), [expected] * 2, rtol=1e-12)

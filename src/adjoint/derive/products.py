@@ -15,7 +15,7 @@ import numpy as np
 
 from ..core.bind import numbers
 from ..core.op import Elementwise, Op
-from ..core.types import Type, Value
+from ..core.types import Type, Value, dtype_of
 from ..ir.contents import is_repeated
 from ..ops.broadcast import broadcast_to, reshape, transpose, where
 from ..ops.elementwise import (
@@ -60,9 +60,11 @@ def zero_power(exponent: Value) -> Callable[[Value, Value], Value]:
 
 
 def has_zeros(x: Value) -> bool:
-    """Whether zeros are known to be among the numbers of a constant."""
+    """Whether zeros are among the numbers of a constant. If these are not known, whether it is a mask, or a count of one."""
     known = numbers(x)
-    return known is not None and bool(np.any(np.equal(known, 0)))
+    if known is None:
+        return dtype_of(x).kind in "biu" and not for_finite_numbers.get()
+    return bool(np.any(np.equal(known, 0)))
 
 
 def times(g: Value, partial: Partial, values: Sequence[Value], params: dict[str, Any], product: Callable[..., Any]) -> Value:
@@ -98,9 +100,17 @@ def _staged_product(
     if product is not strong_mul:
         return product(g, p)
     if factor is not None and has_zeros(factor()):
-        return zero_power(factor())(g, p) if known is None else strong_mul_either(g, p)
+        if known is not None:
+            return strong_mul_either(g, p)
+        is_count = dtype_of(p).kind in "biu"  # and finite: the zeros of the cotangent make no difference
+        return where(equal(factor(), 0), 0.0, g * p if is_count else _product_with_cotangent(origin, g, p))
     if known is not None and is_finite(known) and np.all(known):  # no mask is needed
         return g * p
+    return _product_with_cotangent(origin, g, p)
+
+
+def _product_with_cotangent(origin: Any, g: Value, p: Value) -> Value:
+    """Cotangent times partial: the zeros of the cotangent that are those of a mask win."""
     return strong_mul(g, p) if _is_unmasked(origin) else _where_live(origin, g * p)
 
 
