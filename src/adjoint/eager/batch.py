@@ -57,7 +57,7 @@ class Batch(Trace):
     def concrete(self, x: Traced, what: str) -> Any:
         """The answer on which all examples agree: they take one branch."""
         asked = _ASKED.get(what)
-        if asked is not None and self.size and (self.shape(x) == () or self.dtype(x) == bool):
+        if asked is not None and self.size and (self.shape(x) == () or self.dtype(x).kind == "b"):
             answers = asked(x.value)
             if all_(equal(answers, answers[:1]), axis=tuple(range(len(shape_of(answers)))), keepdims=False):
                 return answers[0]
