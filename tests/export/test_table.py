@@ -13,18 +13,11 @@ from adjoint import export
 ROOT = pathlib.Path(__file__).parents[2]
 
 
+@pytest.mark.parametrize(("cases", "every"), [(exported.cases, 3), (exported.end_cases, 4)], ids=["samples", "ends"])
 @pytest.mark.parametrize("exporter", exported.RUNNERS)
-def test_every_op(exporter):
-    wrong = exported.differences(exporter, rotated(exported.cases(), list(exported.RUNNERS).index(exporter), 3))
-    if isinstance(wrong, str):
-        pytest.skip(wrong)
-    assert not wrong, "\n".join(wrong)
-
-
-@pytest.mark.parametrize("exporter", exported.RUNNERS)
-def test_every_function_at_the_ends(exporter):
-    """Infinite operands, nan, and the ends of domains."""
-    wrong = exported.differences(exporter, rotated(exported.end_cases(), list(exported.RUNNERS).index(exporter), 4))
+def test_every_op(exporter, cases, every):
+    """At samples; and at infinite operands, nan, and the ends of domains."""
+    wrong = exported.differences(exporter, rotated(cases(), list(exported.RUNNERS).index(exporter), every))
     if isinstance(wrong, str):
         pytest.skip(wrong)
     assert not wrong, "\n".join(wrong)
