@@ -99,6 +99,38 @@ def test_other_steps_stay(name):
     assert not is_split(lambda s: loop(REFUSED[name], s), RNG.normal(size=(300, 3)))
 
 
+READ = {
+    "rows of matrices": lambda s, m: m[:, 0],
+    "columns of matrices": lambda s, m: m[:, :, 1],
+    "columns of matrices, last axis first": lambda s, m: m[..., 2],
+    "parts of columns": lambda s, m: m[:, :1, 0] + s,
+    "elements": lambda s, m: m[:, 1, 2][:, None] + s,
+    "rows with a new axis": lambda s, m: m[:, None, 0][:, 0],
+    "products": lambda s, m: (m @ s[:, :, None])[:, :, 0],
+    "columns in products": lambda s, m: (s[:, None, :2] @ m[:, :2])[:, 0],
+    "a row for all points": lambda s, m: s + m[0, 1],
+    "everything": lambda s, m: np.sum(m[()], axis=1),
+}
+
+
+@pytest.mark.parametrize("name", READ)
+def test_rows_beside_matrices(name):
+    """A matrix for each point, which is read and, in the backward pass, written by parts."""
+
+    def f(s, m):
+        def step(carry, _):
+            s, m = carry
+            return (s + 0.1 * np.tanh(READ[name](s, m)) + 0.1 * s[:, 1:2], 0.9 * m + 0.1 * s[:, :, None]), None
+
+        s, m = ad.scan(step, (s, m), None, length=6)[0]
+        return np.sum(np.sin(s)) + np.sum(m[:, 0] ** 2)
+
+    args = RNG.normal(size=(260, 3)), RNG.normal(size=(260, 3, 3))
+    np.testing.assert_allclose(ad.jit(f)(*args), f(*args), rtol=1e-12)
+    for got, want in zip(ad.jit(ad.grad(f, (0, 1)))(*args), ad.grad(f, (0, 1))(*args), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-10, atol=1e-12)
+
+
 def test_long_bodies_stay():
     def long(s):
         for _ in range(MOST_EQUATIONS):

@@ -257,16 +257,22 @@ class _Inside:
 
 
 def _parts(inside: _Inside, o: Operand) -> Columns:
-    """The columns of an operand with points; itself, if it has none."""
+    """The columns of an operand; itself, if it has one number for each point."""
     if not isinstance(o, int):
         raise _RefusedError
-    return inside.columns[o] if o in inside.columns else [inside.values[o]]
+    if o in inside.columns:
+        return inside.columns[o]
+    if len(inside.body.types[o].shape) != 1:
+        raise _RefusedError
+    return [inside.values[o]]
 
 
 def _chosen(spec: tuple[Any, ...], numbers: Any) -> list[int]:
-    """Of the columns with these numbers, those that an index chooses."""
-    first, *rest = spec
-    if first != _ALL or not all(part is None or isinstance(part, (int, slice)) for part in rest):
+    """Of the columns with these numbers, those that an index chooses. A single number stands for an array without columns."""
+    first, *rest = spec or (None,)
+    if not isinstance(first, slice) or first != _ALL or not all(part is None or isinstance(part, (int, slice)) for part in rest):
+        raise _RefusedError
+    if sum(part is not None for part in rest) > np.ndim(numbers):
         raise _RefusedError
     found = np.asarray(numbers[tuple(rest)])
     if found.ndim > 1:
@@ -284,6 +290,8 @@ def _getitem(inside: _Inside, q: Equation, t: Type) -> Columns:
 def _place(inside: _Inside, q: Equation, t: Type) -> Columns:
     (o,) = q.inputs
     parts = _parts(inside, o)
+    if t.ndim > 2:
+        raise _RefusedError
     at = _chosen(q.params["spec"], np.arange(t.shape[1]) if t.ndim == 2 else np.array(0))
     if len(at) != len(parts):
         raise _RefusedError
