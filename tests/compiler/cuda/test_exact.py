@@ -73,3 +73,48 @@ def test_cumulative_sums(xp, shape, dtype):
     x, _ = inputs(shape, dtype)
     for axis in range(len(shape)):
         assert exact.cumsum(xp, x, axis=axis).tobytes() == exact.cumsum(np, x, axis=axis).tobytes()
+
+
+VIEWS = {
+    "reversed": lambda x: x[:, ::-1],
+    "transposed": lambda x: np.swapaxes(x, 0, 1),
+    "rows by twos": lambda x: x[::2],
+    "broadcast": lambda x: np.broadcast_to(x[:, :1], x.shape),
+}
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("shape", [(33, 70), (6, 67, 3)])
+def test_views_and_places_for_results(xp, shape, view):
+    """Arrays with any steps between their elements; results in arrays that are given."""
+    x, y = (VIEWS[view](a) for a in inputs(shape, "float64"))
+    x, y = np.nan_to_num(x), np.nan_to_num(y, posinf=9.0)
+    wanted = {
+        exact.cumsum: lambda axis: exact.cumsum(np, np.ascontiguousarray(x), axis=axis),
+        exact.cumprod: lambda axis: np.cumprod(x, axis=axis),
+        exact.running_max: lambda axis: np.maximum.accumulate(x, axis=axis),
+    }
+    for axis in range(len(shape)):
+        for function, values in wanted.items():
+            out = np.full(x.shape, np.nan)
+            assert function(xp, x, axis=axis, out=out) is out
+            np.testing.assert_array_equal(out, values(axis))
+        out = np.full(x.shape, np.nan)
+        exact.recurrence(xp, y[:1] * 0.1, x, axis=axis, out=out)
+        np.testing.assert_allclose(out, reduce.recurrence.impl(y[:1] * 0.1, x, axis=axis), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "int32"])
+@pytest.mark.parametrize("shape", [(1,), (300,), (7, 130, 3), (3, 256), (2, 257), (2, 1024), (2, 1025), (2, 3, 0)])
+def test_order_statistics(xp, shape, dtype):
+    _, y = inputs(shape, "float64")
+    if shape != (300,) and "int" not in dtype:
+        y = np.where(y > 2, np.nan, np.where(y == 0, -0.0, y))  # many equal ones
+    y = np.nan_to_num(y, posinf=99).astype(dtype) if "int" in dtype else y.astype(dtype)
+    for x in (y, y[..., ::-1], y.T):
+        for axis, n in enumerate(x.shape):
+            for kth in {(n // 2,), (0, n - 1), (n // 3, n // 2)} if n else [()]:
+                out = np.zeros((*x.shape[:axis], len(kth), *x.shape[axis + 1 :]), dtype)
+                assert exact.order_statistics(xp, x, kth=kth, axis=axis, out=out) is out
+                np.testing.assert_array_equal(out, np.take(np.sort(x, axis=axis), kth, axis=axis))

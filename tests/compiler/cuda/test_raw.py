@@ -60,15 +60,15 @@ def test_status(xp, count, dtype):
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize("shape", [(1, 1), (4, 3, 3), (20, 20), (2, 2, 5, 5)])
+@pytest.mark.parametrize("shape", [(1, 1), (4, 3, 3), (20, 20), (2, 2, 5, 5), (90, 7, 7), (64, 64), (65, 65)])
 def test_symmetry(xp, shape, dtype):
     a = RNG.normal(size=shape)
     whole = (a + np.swapaxes(a, -1, -2)).astype(dtype)
     for change in (0.0, 1e-12, 1e-3, 1.0, np.inf, np.nan):
-        for place in ((0, 0), (-1, 0), (0, -1), (shape[-1] // 2, shape[-1] // 3)):
+        for place in ((0, 0), (-1, 0), (0, -1), (shape[-1] // 2, shape[-1] // 3))[:: 1 + shape[-1] // 30]:
             x = whole.copy()
             x[(*(n - 1 for n in shape[:-2]), *place)] += change
-            found, wanted = np.empty(shape[:-2], bool), np.empty(shape[:-2], bool)
+            found, wanted = np.zeros(shape[:-2], bool), np.empty(shape[:-2], bool)
             raw.is_symmetric(xp, x, found)
             raw.is_symmetric(np, x, wanted)
             np.testing.assert_array_equal(found, wanted)

@@ -2,14 +2,16 @@
 floats, which CuPy rounds differently; cumulative sums and products and means over equal elements, whose terms CuPy combines in an
 order that changes from run to run; recurrences and running extrema.
 
-Each kernel has two forms: CUDA C for a GPU, and NumPy's function, which replaces it in tests.
+Each kernel has two forms: CUDA C for a GPU, and NumPy's function, which replaces it in tests. A result is written to `out`, a
+contiguous array, if there is one.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,28 +45,34 @@ def _divider(xp: Any, code: str, name: str) -> Any:
     return xp.ElementwiseKernel("T a, T b", "T y", _DIVIDE + code, name)
 
 
-def floor_divide(xp: Any, a: Any, b: Any) -> Any:
+def _divided(xp: Any, code: str, name: str, a: Any, b: Any, out: Any) -> Any:
+    return _divider(xp, code, name)(a, b, *([] if out is None else [out]))
+
+
+def floor_divide(xp: Any, a: Any, b: Any, out: Any = None) -> Any:
     """a // b of floats of one dtype."""
-    return np.floor_divide(a, b) if is_host(xp) else _divider(xp, _QUOTIENT, "adjoint_floor_divide")(a, b)
+    return np.floor_divide(a, b, out=out) if is_host(xp) else _divided(xp, _QUOTIENT, "adjoint_floor_divide", a, b, out)
 
 
-def remainder(xp: Any, a: Any, b: Any) -> Any:
+def remainder(xp: Any, a: Any, b: Any, out: Any = None) -> Any:
     """a % b of floats of one dtype."""
-    return np.remainder(a, b) if is_host(xp) else _divider(xp, _REMAINDER, "adjoint_remainder")(a, b)
+    return np.remainder(a, b, out=out) if is_host(xp) else _divided(xp, _REMAINDER, "adjoint_remainder", a, b, out)
 
 
 # -- cumulative sums and products ---------------------------------------------------------------------------------------
 
+#: The place of x[outer][i][column] is outer * step[0] + i * step[1] + column * step[2]: x may be reversed, or broadcast.
 _RUNNING = """extern "C" __global__
-void running(const T* x, T* y, long long count, long long n, long long inner, long long part, long long parts) {
+void running(GIVEN, T* y, long long count, long long n, long long inner, long long part, long long parts) {
   long long k = blockIdx.x * 256LL + threadIdx.x;  // outer, part, inner
   if (k >= count) return;
-  long long column = k % inner, rest = k / inner, first = rest % parts * part;
+  long long column = k % inner, rest = k / inner, outer = rest / parts, first = rest % parts * part;
   long long last = first + part < n ? first + part : n;
-  long long at = (rest / parts * n + first) * inner + column;
-  T total = x[at];
+  long long at = (outer * n + first) * inner + column;
+  STARTS;
+  T total = x[at_x];
   y[at] = total;
-  for (long long i = first + 1; i < last; ++i) { at += inner; T next = x[at]; total = COMBINED; y[at] = total; }
+  for (long long i = first + 1; i < last; ++i) { at += inner; MOVES; T next = x[at_x]; total = COMBINED; y[at] = total; }
 }"""
 #: As NumPy's ufuncs: of equal numbers the first, and nan wins.
 _COMBINED: dict[np.ufunc, str] = {
@@ -79,18 +87,20 @@ _ROWS_CODE = """extern "C" __global__
 void running_rows(GIVEN, T* y, long long rows, long long n, long long part, long long parts) {
   __shared__ T TILES;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  long long start[4], length[4];
+  long long start[4], from[4], outer[4], length[4];
   for (int k = 0; k < 4; ++k) {
-    long long row = blockIdx.x * 32LL + warp + 8 * k, first = row % parts * part;
-    start[k] = row / parts * n + first;
-    length[k] = row >= rows ? 0 : first + part < n ? part : n - first;
+    long long row = blockIdx.x * 32LL + warp + 8 * k;
+    from[k] = row % parts * part;
+    outer[k] = row / parts;
+    start[k] = outer[k] * n + from[k];
+    length[k] = row >= rows ? 0 : from[k] + part < n ? part : n - from[k];
   }
   T total = 0;
   for (long long left = 0; left < part; left += 32) {
     #pragma unroll
     for (int k = 0; k < 4; ++k) if (left + lane < length[k]) {
       const int i = warp + 8 * k;
-      const long long at = start[k] + left + lane;
+      const long long column = from[k] + left + lane;
       LOADS;
     }
     __syncthreads();
@@ -111,110 +121,165 @@ void running_rows(GIVEN, T* y, long long rows, long long n, long long part, long
 }"""
 
 
-def _running_rows(xp: Any, combined: str, part: int, **arrays: Any) -> Any:
+def _steps(x: Any) -> tuple[Any, ...]:
+    """How many elements lie between neighbours along each axis, as arguments of a kernel."""
+    return tuple(np.int64(stride // x.itemsize) for stride in x.strides)
+
+
+def _given(names: Sequence[str], axes: int) -> str:
+    """The declarations of arrays with their steps along the axes."""
+    return ", ".join(f"const T* {a}" + "".join(f", long long {a}{k}" for k in range(axes)) for a in names)
+
+
+def _running_rows(xp: Any, combined: str, part: int, y: Any, **arrays: Any) -> None:
     """Cumulative within parts of the rows of x; what is combined may name others as `tile_NAME[lane][j]`."""
-    x = arrays["x"]
-    n = x.shape[1]
-    y, parts = xp.empty(x.shape, x.dtype), -(-n // part)
-    code = _ROWS_CODE.replace("COMBINED", combined)
-    code = code.replace("GIVEN", ", ".join(f"const T* {name}" for name in arrays))
-    code = code.replace("TILES", ", ".join(f"tile_{name}[32][33]" for name in arrays))
-    code = code.replace("LOADS", "; ".join(f"tile_{name}[i][lane] = {name}[at]" for name in arrays))
-    run, rows = kernel(xp, code, "running_rows", TYPES[x.dtype.name]), len(x) * parts
-    run((-(-rows // 32),), (THREADS,), (*arrays.values(), y, *map(np.int64, (rows, n, part, parts))))
-    return y
+    n = y.shape[1]
+    parts = -(-n // part)
+    code = _ROWS_CODE.replace("COMBINED", combined).replace("GIVEN", _given([*arrays], 2))
+    code = code.replace("TILES", ", ".join(f"tile_{a}[32][33]" for a in arrays))
+    code = code.replace("LOADS", "; ".join(f"tile_{a}[i][lane] = {a}[outer[k] * {a}0 + column * {a}1]" for a in arrays))
+    run, rows = kernel(xp, code, "running_rows", TYPES[y.dtype.name]), len(y) * parts
+    given = [part for x in arrays.values() for part in (x, *_steps(x))]
+    run((-(-rows // 32),), (THREADS,), (*given, y, *map(np.int64, (rows, n, part, parts))))
 
 
-def _running(xp: Any, x: Any, part: int, ufunc: np.ufunc) -> Any:
-    """Cumulative within parts of an axis, the second of three, one term after the other."""
-    outer, n, inner = x.shape
-    if is_host(xp):
-        return np.concatenate([ufunc.accumulate(x[:, i : i + part], axis=1) for i in range(0, n, part)], axis=1)
+def _combine(xp: Any, combined: str, part: int, y: Any, **arrays: Any) -> None:
+    """Cumulative within parts of an axis, the second of three, one term of x after the other; what is combined may name others
+    as `NEXT(name)`."""
+    outer, n, inner = y.shape
     if inner == 1:
-        return _running_rows(xp, _COMBINED[ufunc], part, x=x[:, :, 0])[:, :, None]
-    y, parts = xp.empty(x.shape, x.dtype), -(-n // part)
+        tiles = _named(combined, lambda a: f"tile_{a}[lane][j]")
+        return _running_rows(xp, tiles, part, y[:, :, 0], **{a: x[:, :, 0] for a, x in arrays.items()})
+    parts = -(-n // part)
+    code = _RUNNING.replace("COMBINED", _named(combined, lambda a: f"{a}[at_{a}]")).replace("GIVEN", _given([*arrays], 3))
+    places = "; ".join(f"long long at_{a} = outer * {a}0 + first * {a}1 + column * {a}2" for a in arrays)
+    code = code.replace("STARTS", places).replace("MOVES", "; ".join(f"at_{a} += {a}1" for a in arrays))
     count = outer * parts * inner
-    run = kernel(xp, _RUNNING.replace("COMBINED", _COMBINED[ufunc]), "running", TYPES[x.dtype.name])
-    run(blocks(count), (THREADS,), (x, y, *map(np.int64, (count, n, inner, part, parts))))
-    return y
+    given = [part for x in arrays.values() for part in (x, *_steps(x))]
+    run = kernel(xp, code, "running", TYPES[y.dtype.name])
+    run(blocks(count), (THREADS,), (*given, y, *map(np.int64, (count, n, inner, part, parts))))
+    return None
 
 
-def _scan(xp: Any, x: Any, ufunc: np.ufunc) -> Any:
+def _named(combined: str, element: Callable[[str], str]) -> str:
+    return re.sub(r"NEXT\((\w+)\)", lambda found: element(found[1]), combined)
+
+
+def _running(xp: Any, x: Any, y: Any, part: int, ufunc: np.ufunc) -> None:
+    """Cumulative within parts of an axis, the second of three, one term after the other."""
+    if is_host(xp):
+        for i in range(0, x.shape[1], part):
+            ufunc.accumulate(x[:, i : i + part], axis=1, out=y[:, i : i + part])
+    else:
+        _combine(xp, _COMBINED[ufunc], part, y, x=x)
+
+
+def _scan(xp: Any, x: Any, y: Any, ufunc: np.ufunc) -> None:
     """Cumulative along the second of three axes. The last terms of the parts are combined in the same way: the order is fixed."""
     outer, n, inner = x.shape
     if n <= 2 * _PART or outer * inner >= _ROWS:
-        return _running(xp, x, n, ufunc)
-    y = _running(xp, x, _PART, ufunc)
-    before = _scan(xp, xp.ascontiguousarray(y[:, _PART - 1 :: _PART]), ufunc)
+        return _running(xp, x, y, n, ufunc)
+    _running(xp, x, y, _PART, ufunc)
+    ends = y[:, _PART - 1 :: _PART]
+    before = xp.empty(ends.shape, y.dtype)
+    _scan(xp, ends, before, ufunc)
     y[:, _PART:] = getattr(xp, ufunc.__name__)(xp.repeat(before, _PART, axis=1)[:, : n - _PART], y[:, _PART:])
-    return y
+    return None
 
 
-def _along(f: Callable[..., Any], xp: Any, axis: int, *arrays: Any) -> Any:
-    """Apply a function of arrays of one shape with three axes, whose second one is the given axis."""
+def _along(f: Callable[..., None], xp: Any, axis: int, out: Any, *arrays: Any) -> Any:
+    """Apply a function of arrays of one shape with three axes, whose second one is the given axis, to them and the result, a
+    contiguous array."""
     shape = arrays[0].shape
-    if 0 in shape:
-        return xp.empty(shape, arrays[0].dtype)
-    three = math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
-    return f(xp, *(xp.ascontiguousarray(x).reshape(three) for x in arrays)).reshape(shape)
+    made = xp.empty(shape, arrays[0].dtype) if out is None else out
+    if 0 not in shape:
+        three = math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
+        f(xp, *(x.reshape(three) for x in arrays), made.reshape(three))
+    return made
 
 
-def cumsum(xp: Any, x: Any, *, axis: int) -> Any:
-    return _along(lambda xp, x: _scan(xp, x, np.add), xp, axis, x)
+def cumsum(xp: Any, x: Any, *, axis: int, out: Any = None) -> Any:
+    return _along(lambda xp, x, y: _scan(xp, x, y, np.add), xp, axis, out, x)
 
 
-def running_max(xp: Any, x: Any, *, axis: int) -> Any:
-    return _along(lambda xp, x: _scan(xp, x, np.maximum), xp, axis, x)
+def running_max(xp: Any, x: Any, *, axis: int, out: Any = None) -> Any:
+    return _along(lambda xp, x, y: _scan(xp, x, y, np.maximum), xp, axis, out, x)
 
 
-def running_min(xp: Any, x: Any, *, axis: int) -> Any:
-    return _along(lambda xp, x: _scan(xp, x, np.minimum), xp, axis, x)
+def running_min(xp: Any, x: Any, *, axis: int, out: Any = None) -> Any:
+    return _along(lambda xp, x, y: _scan(xp, x, y, np.minimum), xp, axis, out, x)
 
 
-def cumprod(xp: Any, x: Any, *, axis: int) -> Any:
-    return _along(lambda xp, x: _running(xp, x, x.shape[1], np.multiply), xp, axis, x)
+def cumprod(xp: Any, x: Any, *, axis: int, out: Any = None) -> Any:
+    return _along(lambda xp, x, y: _running(xp, x, y, x.shape[1], np.multiply), xp, axis, out, x)
 
 
-#: Two roundings a step, as on the host: nothing is contracted.
-_RECURRENCE = """extern "C" __global__
-void recurrence(const T* a, const T* b, T* y, long long count, long long n, long long inner) {
-  long long k = blockIdx.x * 256LL + threadIdx.x;
-  if (k >= count) return;
-  long long at = k / inner * n * inner + k % inner;
-  T last = b[at];
-  y[at] = last;
-  for (long long i = 1; i < n; ++i) { at += inner; last = STEP; y[at] = last; }
-}"""
-
-
-def recurrence(xp: Any, a: Any, b: Any, *, axis: int) -> Any:
-    """y[0] = b[0] and y[i] = a[i] y[i - 1] + b[i] along an axis."""
-    if is_host(xp):
-        return reduce.recurrence.impl(a, b, axis=axis)
+def recurrence(xp: Any, a: Any, b: Any, *, axis: int, out: Any = None) -> Any:
+    """y[0] = b[0] and y[i] = a[i] y[i - 1] + b[i] along an axis. Two roundings a step, as on the host: nothing is contracted."""
     shape = np.broadcast_shapes(a.shape, b.shape)
 
-    def run(xp: Any, a: Any, b: Any) -> Any:
-        outer, n, inner = a.shape
-        letter = "d" if a.dtype == np.float64 else "f"
-        step = f"__{letter}add_rn(__{letter}mul_rn(FACTOR, LAST), TERM)"
-        if inner == 1:
-            combined = step.replace("FACTOR", "tile_a[lane][j]").replace("LAST", "total").replace("TERM", "next")
-            return _running_rows(xp, combined, n, x=b[:, :, 0], a=a[:, :, 0])[:, :, None]
-        y = xp.empty(a.shape, a.dtype)
-        code = _RECURRENCE.replace("STEP", step.replace("FACTOR", "a[at]").replace("LAST", "last").replace("TERM", "b[at]"))
-        kernel(xp, code, "recurrence", TYPES[a.dtype.name])(
-            blocks(outer * inner), (THREADS,), (a, b, y, *map(np.int64, (outer * inner, n, inner)))
-        )
-        return y
+    def run(xp: Any, a: Any, b: Any, y: Any) -> None:
+        if is_host(xp):
+            y[...] = reduce.recurrence.impl(a, b, axis=1)
+            return
+        letter = "d" if y.dtype == np.float64 else "f"
+        _combine(xp, f"__{letter}add_rn(__{letter}mul_rn(NEXT(a), total), next)", y.shape[1], y, x=b, a=a)
 
-    return _along(run, xp, axis, xp.broadcast_to(a, shape), xp.broadcast_to(b, shape))
+    return _along(run, xp, axis, out, xp.broadcast_to(a, shape), xp.broadcast_to(b, shape))
 
 
 # -- order ----------------------------------------------------------------------------------------------------------------
 
 
-def order_statistics(xp: Any, x: Any, *, kth: tuple[int, ...], axis: int) -> Any:
-    return xp.take(xp.sort(x, axis=axis), xp.asarray(kth), axis=axis)
+#: A block for each row of x. A thread counts the elements before its own, in a stable order with nan last, and writes its own
+#: where the count is one of those asked for. ROUNDS elements a thread are in registers, 256 of the row in shared memory.
+_RANKS = """extern "C" __global__
+void ranks(const T* x, long long x0, long long x1, long long x2, T* y, const long long* kth, long long n, long long inner,
+           long long asked) {
+  __shared__ T tile[256];
+  x += blockIdx.x / inner * x0 + blockIdx.x % inner * x2;
+  y += blockIdx.x / inner * asked * inner + blockIdx.x % inner;
+  T own[ROUNDS];
+  int rank[ROUNDS];
+  for (int r = 0; r < ROUNDS; ++r) {
+    const int i = r * 256 + threadIdx.x;
+    rank[r] = 0;
+    if (i < n) own[r] = x[i * x1];
+  }
+  for (int left = 0; left < n; left += 256) {
+    const int some = n - left < 256 ? n - left : 256;
+    __syncthreads();
+    if (threadIdx.x < some) tile[threadIdx.x] = x[(left + threadIdx.x) * x1];
+    __syncthreads();
+    for (int j = 0; j < some; ++j) {
+      const T other = tile[j];
+      for (int r = 0; r < ROUNDS; ++r) {
+        const T mine = own[r];
+        const bool tied = other == mine || (other != other && mine != mine);
+        rank[r] += tied ? left + j < r * 256 + threadIdx.x : other < mine || (mine != mine && other == other);
+      }
+    }
+  }
+  for (int r = 0; r < ROUNDS; ++r) {
+    if (r * 256 + threadIdx.x >= n) continue;
+    for (long long k = 0; k < asked; ++k) if (kth[k] == rank[r]) y[k * inner] = own[r];
+  }
+}"""
+_LONGEST_RANKED = 1024  # elements of a row, each compared with each: longer ones are sorted
+
+
+def order_statistics(xp: Any, x: Any, *, kth: tuple[int, ...], axis: int, out: Any = None) -> Any:
+    n, asked = x.shape[axis], xp.asarray(np.array(kth, np.int64))
+    shape = (*x.shape[:axis], len(kth), *x.shape[axis + 1 :])
+    made = xp.empty(shape, x.dtype) if out is None else out
+    if is_host(xp) or n > _LONGEST_RANKED or 0 in x.shape or x.dtype.name not in TYPES:
+        made[...] = xp.take(xp.sort(x, axis=axis), asked, axis=axis)
+        return made
+    outer, inner = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
+    rows, code = x.reshape(outer, n, inner), _RANKS.replace("ROUNDS", str(-(-n // THREADS)))
+    numbers = (asked, *map(np.int64, (n, inner, len(kth))))
+    kernel(xp, code, "ranks", TYPES[x.dtype.name])((outer * inner,), (THREADS,), (rows, *_steps(rows), made, *numbers))
+    return made
 
 
 #: The first thread of a group of equal elements adds them up, one after the other, and writes their mean.
@@ -232,21 +297,27 @@ void share(const T* t, const T* y, T* out, long long count, long long n, long lo
 }"""
 
 
-def share_equal(xp: Any, t: Any, y: Any, *, axis: int, ordered: bool) -> Any:
+def share_equal(xp: Any, t: Any, y: Any, *, axis: int, ordered: bool, out: Any = None) -> Any:
     """The mean of t over elements whose y is equal, in every row."""
     if is_host(xp):
-        return sort.share_equal.impl(t, y, axis=axis, ordered=ordered)
+        return _placed(sort.share_equal.impl(t, y, axis=axis, ordered=ordered), out)
     if not ordered:
         order = xp.argsort(y, axis=axis, kind="stable")
         sorted_t, sorted_y = (xp.take_along_axis(x, order, axis) for x in (t, y))
         means = share_equal(xp, sorted_t, sorted_y, axis=axis, ordered=True)
-        return xp.take_along_axis(means, xp.argsort(order, axis=axis, kind="stable"), axis)
+        return _placed(xp.take_along_axis(means, xp.argsort(order, axis=axis, kind="stable"), axis), out)
 
-    def run(xp: Any, t: Any, y: Any) -> Any:
-        out = xp.empty(t.shape, t.dtype)
+    def run(xp: Any, t: Any, y: Any, made: Any) -> None:
         _, n, inner = t.shape
         share = kernel(xp, _SHARE, "share", TYPES[t.dtype.name])
-        share(blocks(t.size), (THREADS,), (t, y, out, *map(np.int64, (t.size, n, inner))))
-        return out
+        share(blocks(t.size), (THREADS,), (t, y, made, *map(np.int64, (t.size, n, inner))))
 
-    return _along(run, xp, axis, t, y)
+    return _along(run, xp, axis, out, xp.ascontiguousarray(t), xp.ascontiguousarray(y))
+
+
+def _placed(y: Any, out: Any) -> Any:
+    """A result; in `out`, if there is one."""
+    if out is None:
+        return y
+    out[...] = y
+    return out

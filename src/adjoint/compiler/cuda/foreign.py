@@ -108,8 +108,8 @@ def _is_ours(step: Foreign) -> bool:
     return all(view.dtype in NATIVE for view in step.reads())
 
 
-def on_gpu(step: Foreign, device: Any) -> Callable[[Arrays], Arrays] | None:
-    """A step as a function of the device's arrays, from operands to results; None if it runs on the host."""
+def on_gpu(step: Foreign, device: Any) -> Callable[[Arrays, Arrays], None] | None:
+    """A step as a function of the device's arrays: operands, and the arrays for the results. None if it runs on the host."""
     op = step.op
     is_ours = _is_ours(step)
     if device.functions is None or (step.weak and not is_ours) or (op is not COPY and op.may_fail):
@@ -125,12 +125,16 @@ def on_gpu(step: Foreign, device: Any) -> Callable[[Arrays], Arrays] | None:
         plain = {i: o for i, o in enumerate(step.operands) if not isinstance(o, View)}
         constants = {i: device.xp.asarray(o, step.outs[0].dtype) for i, o in plain.items()}
 
-    def run(operands: Arrays) -> Arrays:
+    def run(operands: Arrays, outs: Arrays) -> None:
         given = [constants.get(i, o) for i, o in enumerate(operands)]
         if is_ours:
-            given = [o.astype(step.outs[0].dtype, copy=False) for o in given]
+            given = [o.astype(outs[0].dtype, copy=False) for o in given]
         with np.errstate(all="ignore"):
+            if is_ours and outs[0].flags.c_contiguous:
+                impl(*given, **step.params, out=outs[0])
+                return
             result = impl(*given, **step.params)
-        return tuple(result) if op.many else (result,)
+        for out, part in zip(outs, result if op.many else (result,), strict=True):
+            out[...] = part
 
     return run

@@ -122,9 +122,29 @@ def has_failed(xp: Any, info: Any, out: Any, values: Any = None) -> None:
     kernel(xp, _HAS_FAILED, "has_failed", kind)((1,), (THREADS,), numbers)
 
 
-#: The largest of the numbers of a block's threads; nan wins.
+_LARGER = "__device__ T larger(T a, T b) { return a != a || b <= a ? a : b; }  // nan wins\n"
+#: Small matrices: as many as fit in a block, a thread for each row.
+_SYMMETRIC = """extern "C" __global__ void symmetric(const T* a, T slack, bool* out, long long matrices, long long n) {
+  __shared__ T all[256];
+  const int own = threadIdx.x / n, row = threadIdx.x % n;
+  const long long matrix = blockIdx.x * (256 / n) + own;
+  const bool is_in = own < 256 / n && matrix < matrices;
+  a += matrix * n * n;
+  T largest = 0;
+  if (is_in) for (int j = 0; j < n; ++j) largest = larger(largest, fabs(a[j * n + row]));
+  all[threadIdx.x] = largest;
+  if (is_in && row == 0) out[matrix] = true;
+  __syncthreads();
+  if (!is_in) return;
+  for (int i = 0; i < n; ++i) largest = larger(largest, all[own * n + i]);
+  const T bound = slack * largest;
+  for (int j = 0; j <= row; ++j) {
+    T x = a[row * n + j], y = a[j * n + row];
+    if (!(x == y || fabs(x - y) <= bound)) out[matrix] = false;
+  }
+}"""
+#: Large ones: a block for each row. The largest of the numbers of a block's threads.
 _MOST = """
-__device__ T larger(T a, T b) { return a != a || b <= a ? a : b; }
 __device__ T most(T own) {
   __shared__ T all[256];
   all[threadIdx.x] = own;
@@ -136,7 +156,6 @@ __device__ T most(T own) {
   return all[0];
 }
 """
-#: A block for each row.
 _LARGEST = """extern "C" __global__ void largest(const T* a, T* out, bool* symmetric, long long n) {
   T own = 0;
   for (long long j = threadIdx.x; j < n; j += 256) own = larger(own, fabs(a[blockIdx.x * n + j]));
@@ -154,6 +173,7 @@ _NEAR = """extern "C" __global__ void near(const T* a, const T* largest, T slack
     if (!(x == y || fabs(x - y) <= bound)) symmetric[matrix] = false;
   }
 }"""
+_SMALL = 64  # rows of a matrix: with more of them, a thread for each row takes too long
 
 
 def is_symmetric(xp: Any, a: Any, out: Any) -> None:
@@ -165,8 +185,15 @@ def is_symmetric(xp: Any, a: Any, out: Any) -> None:
             near = np.abs(a - other) <= slack * np.max(np.abs(a), axis=(-2, -1), keepdims=True)
         out[...] = np.all((a == other) | near, axis=(-2, -1)).reshape(out.shape)
         return
-    a, kind, grid = xp.ascontiguousarray(a), TYPES[a.dtype.name], (a.size // n,)
-    largest, found = xp.empty(grid, a.dtype), xp.empty(a.shape[:-2], bool)
-    kernel(xp, _MOST + _LARGEST, "largest", kind)(grid, (THREADS,), (a, largest, found, np.int64(n)))
-    kernel(xp, _MOST + _NEAR, "near", kind)(grid, (THREADS,), (a, largest, slack, found, np.int64(n)))
-    out[...] = found.reshape(out.shape)
+    a, kind, rows = xp.ascontiguousarray(a), TYPES[a.dtype.name], a.size // n
+    found = out if out.flags.c_contiguous else xp.empty(out.shape, bool)
+    if n <= _SMALL:
+        matrices, at_once = rows // n, THREADS // n
+        grid, numbers = (-(-matrices // at_once),), (np.int64(matrices), np.int64(n))
+        kernel(xp, _LARGER + _SYMMETRIC, "symmetric", kind)(grid, (THREADS,), (a, slack, found, *numbers))
+    else:
+        largest = xp.empty((rows,), a.dtype)
+        kernel(xp, _LARGER + _MOST + _LARGEST, "largest", kind)((rows,), (THREADS,), (a, largest, found, np.int64(n)))
+        kernel(xp, _LARGER + _MOST + _NEAR, "near", kind)((rows,), (THREADS,), (a, largest, slack, found, np.int64(n)))
+    if found is not out:
+        out[...] = found

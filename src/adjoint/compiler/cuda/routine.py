@@ -210,9 +210,8 @@ class DeviceRoutine:
             nonlocal there
             if there is not None:
                 try:
-                    result = there([self.array(table, o) if isinstance(o, View) else o for o in step.operands])
-                    for view, part in zip(step.outs, result, strict=True):
-                        self.array(table, view)[...] = part
+                    given = [self.array(table, o) if isinstance(o, View) else o for o in step.operands]
+                    there(given, [self.array(table, view) for view in step.outs])
                 except REFUSALS:
                     there = None  # CuPy lacks it; `report()` says so
                     on_host.append(step)
