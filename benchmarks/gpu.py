@@ -262,7 +262,8 @@ def main():
         command = [sys.executable, __file__, *sys.argv[1:], "--work", contender]
         with tempfile.TemporaryDirectory() as cache:
             own = {
-                name: os.path.join(cache, name) for name in ("ADJOINT_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
+                name: os.path.join(cache, name)
+                for name in ("ADJOINT_CACHE_DIR", "CUPY_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
             }
             child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**environment, **own})
             assert child.stdout is not None
