@@ -6,8 +6,9 @@ both combine terms in the same order and neither contracts a product and a sum u
 
 import ctypes
 import time
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,7 @@ class Simulator:
     processor = "sm_70"
     failures = ()  # exceptions of a device that has failed
     functions: Any = None  # all that has no kernel is called on the host
+    handles = SimpleNamespace(blas=lambda name, dtype: None, solver=lambda name, dtype: None)
 
     def __init__(self, flip: int = 0, lag: int = 0) -> None:
         self.flip, self.lag = flip, lag
@@ -71,6 +73,13 @@ class Simulator:
         kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
         self.engines.append(engine)
         return {name: kind(engine.get_function_address(name)) for name in (entry.name for entry in module.entries.values())}
+
+    @contextmanager
+    def beside(self, rehearsals: dict[Any, Callable[[], Any]]) -> Iterator[None]:
+        """Rehearse at once, so that errors show."""
+        for run in rehearsals.values():
+            run()
+        yield
 
     def launcher(self, function: Any, kernel: DeviceKernel) -> Callable[[Sequence[int]], None]:
         """A function of the addresses of a kernel's buffers that runs it."""

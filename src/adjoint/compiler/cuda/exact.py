@@ -87,20 +87,18 @@ _ROWS_CODE = """extern "C" __global__
 void running_rows(GIVEN, T* y, long long rows, long long n, long long part, long long parts) {
   __shared__ T TILES;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  long long start[4], from[4], outer[4], length[4];
+  long long start[4], length[4], STARTS;
   for (int k = 0; k < 4; ++k) {
-    long long row = blockIdx.x * 32LL + warp + 8 * k;
-    from[k] = row % parts * part;
-    outer[k] = row / parts;
-    start[k] = outer[k] * n + from[k];
-    length[k] = row >= rows ? 0 : from[k] + part < n ? part : n - from[k];
+    const long long row = blockIdx.x * 32LL + warp + 8 * k, outer = row / parts, first = row % parts * part;
+    start[k] = outer * n + first + lane;
+    length[k] = row >= rows ? 0 : first + part < n ? part : n - first;
+    PLACES;
   }
   T total = 0;
   for (long long left = 0; left < part; left += 32) {
     #pragma unroll
     for (int k = 0; k < 4; ++k) if (left + lane < length[k]) {
       const int i = warp + 8 * k;
-      const long long column = from[k] + left + lane;
       LOADS;
     }
     __syncthreads();
@@ -116,7 +114,7 @@ void running_rows(GIVEN, T* y, long long rows, long long n, long long part, long
     }
     __syncthreads();
     #pragma unroll
-    for (int k = 0; k < 4; ++k) if (left + lane < length[k]) y[start[k] + left + lane] = tile_x[warp + 8 * k][lane];
+    for (int k = 0; k < 4; ++k) if (left + lane < length[k]) y[start[k] + left] = tile_x[warp + 8 * k][lane];
   }
 }"""
 
@@ -137,7 +135,9 @@ def _running_rows(xp: Any, combined: str, part: int, y: Any, **arrays: Any) -> N
     parts = -(-n // part)
     code = _ROWS_CODE.replace("COMBINED", combined).replace("GIVEN", _given([*arrays], 2))
     code = code.replace("TILES", ", ".join(f"tile_{a}[32][33]" for a in arrays))
-    code = code.replace("LOADS", "; ".join(f"tile_{a}[i][lane] = {a}[outer[k] * {a}0 + column * {a}1]" for a in arrays))
+    code = code.replace("STARTS", ", ".join(f"at_{a}[4]" for a in arrays))
+    code = code.replace("PLACES", "; ".join(f"at_{a}[k] = outer * {a}0 + (first + lane) * {a}1" for a in arrays))
+    code = code.replace("LOADS", "; ".join(f"tile_{a}[i][lane] = {a}[at_{a}[k] + left * {a}1]" for a in arrays))
     run, rows = kernel(xp, code, "running_rows", TYPES[y.dtype.name]), len(y) * parts
     given = [part for x in arrays.values() for part in (x, *_steps(x))]
     run((-(-rows // 32),), (THREADS,), (*given, y, *map(np.int64, (rows, n, part, parts))))
@@ -231,37 +231,46 @@ def recurrence(xp: Any, a: Any, b: Any, *, axis: int, out: Any = None) -> Any:
 # -- order ----------------------------------------------------------------------------------------------------------------
 
 
-#: A block for each row of x. A thread counts the elements before its own, in a stable order with nan last, and writes its own
-#: where the count is one of those asked for. ROUNDS elements a thread are in registers, 256 of the row in shared memory.
+#: A block has 256 / WIDTH rows of x, WIDTH threads a row. A thread counts the elements before its own, in a stable order with nan
+#: last, and writes its own where the count is one of those asked for. ROUNDS elements a thread are in registers, WIDTH of the row
+#: in shared memory.
 _RANKS = """extern "C" __global__
-void ranks(const T* x, long long x0, long long x1, long long x2, T* y, const long long* kth, long long n, long long inner,
-           long long asked) {
+void ranks(const T* x, long long x0, long long x1, long long x2, T* y, const long long* kth, long long rows, long long n,
+           long long inner, long long asked) {
   __shared__ T tile[256];
-  x += blockIdx.x / inner * x0 + blockIdx.x % inner * x2;
-  y += blockIdx.x / inner * asked * inner + blockIdx.x % inner;
+  const int first = threadIdx.x / WIDTH * WIDTH, lane = threadIdx.x % WIDTH;
+  const long long row = blockIdx.x * (256 / WIDTH) + threadIdx.x / WIDTH;
+  const bool is_in = row < rows;
+  x += row / inner * x0 + row % inner * x2;
+  y += row / inner * asked * inner + row % inner;
   T own[ROUNDS];
   int rank[ROUNDS];
   for (int r = 0; r < ROUNDS; ++r) {
-    const int i = r * 256 + threadIdx.x;
+    const int i = r * WIDTH + lane;
     rank[r] = 0;
-    if (i < n) own[r] = x[i * x1];
+    own[r] = is_in && i < n ? x[i * x1] : (T)0;
   }
-  for (int left = 0; left < n; left += 256) {
-    const int some = n - left < 256 ? n - left : 256;
+  for (int left = 0; left < n; left += WIDTH) {
+    const int some = n - left < WIDTH ? n - left : WIDTH;
     __syncthreads();
-    if (threadIdx.x < some) tile[threadIdx.x] = x[(left + threadIdx.x) * x1];
+    if (is_in && lane < some) tile[threadIdx.x] = x[(left + lane) * x1];
     __syncthreads();
-    for (int j = 0; j < some; ++j) {
-      const T other = tile[j];
-      for (int r = 0; r < ROUNDS; ++r) {
-        const T mine = own[r];
-        const bool tied = other == mine || (other != other && mine != mine);
-        rank[r] += tied ? left + j < r * 256 + threadIdx.x : other < mine || (mine != mine && other == other);
+    for (int r = 0; r < ROUNDS; ++r) {
+      const T mine = own[r];
+      const int before = r * WIDTH + lane - left;
+      if (mine == mine) {
+        #pragma unroll 4
+        for (int j = 0; j < some; ++j) {
+          const T other = tile[first + j];
+          rank[r] += other < mine || (other == mine && j < before);
+        }
+      } else {
+        for (int j = 0; j < some; ++j) rank[r] += tile[first + j] == tile[first + j] || j < before;
       }
     }
   }
   for (int r = 0; r < ROUNDS; ++r) {
-    if (r * 256 + threadIdx.x >= n) continue;
+    if (!is_in || r * WIDTH + lane >= n) continue;
     for (long long k = 0; k < asked; ++k) if (kth[k] == rank[r]) y[k * inner] = own[r];
   }
 }"""
@@ -276,9 +285,10 @@ def order_statistics(xp: Any, x: Any, *, kth: tuple[int, ...], axis: int, out: A
         made[...] = xp.take(xp.sort(x, axis=axis), asked, axis=axis)
         return made
     outer, inner = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
-    rows, code = x.reshape(outer, n, inner), _RANKS.replace("ROUNDS", str(-(-n // THREADS)))
-    numbers = (asked, *map(np.int64, (n, inner, len(kth))))
-    kernel(xp, code, "ranks", TYPES[x.dtype.name])((outer * inner,), (THREADS,), (rows, *_steps(rows), made, *numbers))
+    rows, width = x.reshape(outer, n, inner), next((w for w in (32, 64, 128) if n <= w), THREADS)
+    code = _RANKS.replace("ROUNDS", str(-(-n // width))).replace("WIDTH", str(width))
+    grid, numbers = (-(-outer * inner // (THREADS // width)),), map(np.int64, (outer * inner, n, inner, len(kth)))
+    kernel(xp, code, "ranks", TYPES[x.dtype.name])(grid, (THREADS,), (rows, *_steps(rows), made, asked, *numbers))
     return made
 
 

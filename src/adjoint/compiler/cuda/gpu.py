@@ -8,11 +8,13 @@ from __future__ import annotations
 import ctypes
 import functools
 import itertools
+import os
 import re
 import struct
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from ...core.locks import cached
@@ -23,6 +25,7 @@ from . import graph
 from .handles import Handles
 from .libraries import Libraries
 from .ptx import Use, machine_code
+from .rehearse import Rehearsals
 from .text import DeviceKernel, DeviceModule
 
 Held = tuple[Any, list[int], int]  # memory, the addresses of the results in it, and the address of the arena (0 without one)
@@ -78,6 +81,7 @@ class GPU(Memory):
         self.functions = xp  # a module with functions for its arrays: see `foreign`
         self.handles = Handles(self)
         self._libraries: dict[str, Libraries] = {}  # by precision
+        self._rehearsed: set[Hashable] = set()
         self._launch = xp.cuda.driver.launchKernel
         self.failures = (
             xp.cuda.runtime.CUDARuntimeError,
@@ -103,6 +107,27 @@ class GPU(Memory):
             loaded.load(made)
             functions |= {name: loaded.get_function(name) for name in names}
         return functions
+
+    @contextmanager
+    def beside(self, rehearsals: Rehearsals) -> Iterator[None]:
+        """Rehearse in other threads what was not rehearsed before; wait for them at the end.
+
+        An error is left to the routine itself, which is going to run.
+        """
+        new = [run for key, run in rehearsals.items() if key not in self._rehearsed]
+        self._rehearsed |= rehearsals.keys()
+        if not new:
+            yield
+            return
+
+        def alone(run: Callable[[], Any]) -> None:
+            with self.xp.cuda.Device(self.number), self.xp.cuda.Stream(non_blocking=True):
+                run()
+
+        with ThreadPoolExecutor(min(len(new), os.cpu_count() or 1)) as pool:
+            for run in new:
+                pool.submit(alone, run)
+            yield
 
     def _linked(self, text: str) -> bytes:
         """The machine code of PTX, by the driver."""

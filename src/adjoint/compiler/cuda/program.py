@@ -25,6 +25,7 @@ from ..lower.step import Lowered
 from ..runtime.entry import ERRORS, MISS
 from .gpu import GPU, Held
 from .lowering import lower
+from .rehearse import Rehearsals
 from .replay import FEWEST, Replays, can_be_captured, launches
 from .routine import DeviceRoutine, flags
 from .table import Action, Table
@@ -52,8 +53,10 @@ class DeviceProgram:
         self.noted: list[int] = []  # failures that bodies of loops and branches may have, as codes of ERRORS
         self.notes = threading.local()  # `start`: the address of their flags, in the arena of this thread's call
         self.on_host: list[Any] = []  # steps that are calls on the host
+        self.rehearsals: Rehearsals = {}
         self.main = DeviceRoutine(self, lowered)
-        self.functions = device.load(self.module)
+        with device.beside(self.rehearsals):
+            self.functions = device.load(self.module)
         device.wait()  # for the constants, which other streams will read
         self.outputs = [view.type for view in lowered.outputs]
         self.launches = launches(lowered)

@@ -20,8 +20,8 @@ from ..llvm.lapack import FAILURES
 from ..lower.kernel import Buffer, View, size_of
 from ..lower.step import Branch, Foreign, Lapack, Lowered, Product, Scan, While, WhileVjp
 from ..lower.sweep import Sweep
-from . import control, raw
-from .foreign import REFUSALS, on_gpu
+from . import control, raw, rehearse
+from .foreign import REFUSALS, on_gpu, rehearsed
 from .launch import Launch
 from .schedule import AddAt
 from .table import Action, Table, fill, picker
@@ -180,6 +180,14 @@ class DeviceRoutine:
 
         known: list[tuple[Any, Any]] = []
 
+        def rehearsal() -> None:
+            where, out = (rehearse.array(xp, view) for view in (places, target))
+            order = xp.argsort(where, kind="stable")
+            starts = raw.starts(xp, where, order, len(out), row)
+            raw.add_in_order(xp, rehearse.array(xp, values), order, starts, out)
+
+        self.program.rehearsals[rehearse.key("add_at", (places, values, target))] = rehearsal
+
         def run(table: Table) -> None:
             if step.is_fixed and not known:
                 found = ranked(table)
@@ -198,6 +206,7 @@ class DeviceRoutine:
     def lapack(self, step: Lapack) -> Action:
         views = (*step.operands, *step.inout, *step.outs)
         routine = getattr(self.program.libraries, step.routine)
+        self.program.rehearsals |= rehearse.of_routine(self.device, step)
         return lambda table: routine(step, *(self.array(table, v) for v in views))
 
     def foreign(self, step: Foreign) -> Action:
@@ -205,6 +214,8 @@ class DeviceRoutine:
         there, on_host = on_gpu(step, self.device), self.program.on_host
         if there is None:
             on_host.append(step)
+        else:
+            self.program.rehearsals |= rehearsed(step, self.device)
 
         def run(table: Table) -> None:
             nonlocal there
