@@ -279,13 +279,12 @@ def test_in_other_ways(module, name):
         run(way, module, name)
 
 
-# Compiling takes a while: a part of the functions each time. test_table.py compiles every op.
-@pytest.mark.parametrize("module, name", sampled(EVERY, 16), ids=lambda v: v)
-def test_compiled(module, name):
+def all_calls(module, name):
+    """A function that makes all calls of a table, and pulls ones back through each; and its arguments."""
     calls = [(number, call) for number, call in enumerate(TABLES[module][name]) if "compiled" not in call.without]
     arguments = [call.arguments(np.random.default_rng(number), float) for number, call in calls]
 
-    def all_calls(inputs):
+    def run(inputs):
         results = []
         for (_, call), (_, fill), xs in zip(calls, arguments, inputs, strict=True):
             f = call.bind(checked(module, name, call), fill)
@@ -295,12 +294,18 @@ def test_compiled(module, name):
             results += [*values, *pull([np.ones(np.shape(values[k]), getattr(values[k], "dtype", float)) for k in floats])]
         return results
 
-    inputs = [xs for xs, _ in arguments]
-    compiled = ad.jit(all_calls)
+    return run, [xs for xs, _ in arguments]
+
+
+# Compiling takes a while: a part of the functions each time. test_table.py compiles every op.
+@pytest.mark.parametrize("module, name", sampled(EVERY, 16), ids=lambda v: v)
+def test_compiled(module, name):
+    f, inputs = all_calls(module, name)
+    compiled = ad.jit(f)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         warnings.simplefilter("ignore", DeprecationWarning)
-        found, expected = compiled(inputs), all_calls(inputs)
+        found, expected = compiled(inputs), f(inputs)
     assert not compiled.eager
     for a, b in zip(map(np.asarray, found), map(np.asarray, expected), strict=True):
         assert (a.shape, a.dtype) == (b.shape, b.dtype)
