@@ -14,6 +14,7 @@ import numpy as np
 from ..core.bind import Trace, Traced, rounded, snapshot, unwrap_fresh
 from ..core.code import signature_of
 from ..core.errors import ArgumentError, DtypeError, ShapeError, user_level
+from ..core.memory import is_writeable
 from ..core.tree import LEAF, Structure, flatten, leaf_names
 from ..core.types import Type, Value, dtype_of, is_inexact, is_masked, shape_of
 from ..device.arrays import gpu_of
@@ -238,7 +239,7 @@ class Results:
         if isinstance(g, np.ndarray):
             if not g.ndim:
                 return g[()]
-            if g.base is not None or not g.flags.writeable or id(g) in self.seen:
+            if g.base is not None or not is_writeable(g) or id(g) in self.seen:
                 g = np.array(g)
             self.seen.add(id(g))
         return snapshot(g)

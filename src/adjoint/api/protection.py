@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import AdjointError, ReadOnlyError, last_line, runs_inside
+from ..core.memory import is_writeable
 from ..core.records import fields_of
 from .arguments import uncached
 
@@ -62,7 +63,7 @@ class Protection:
         if id(x) in self.handed:
             return self.handed[id(x)]
         if cls is np.ndarray:
-            if not x.flags.writeable:
+            if not is_writeable(x):
                 return x
             return self.note(x, self.array(x))
         if isinstance(x, (tuple, list, dict)) or fields_of(cls) is not None:

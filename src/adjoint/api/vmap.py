@@ -9,6 +9,7 @@ import numpy as np
 
 from ..core.bind import Traced, called_from_outside, fresh, snapshot, unwrap_fresh, with_gaps
 from ..core.errors import ArgumentError, BatchError, runs_inside
+from ..core.memory import is_writeable
 from ..core.tree import Structure, broadcast_prefix, final, flatten, leaf_names
 from ..core.types import Value, canonical_axis, shape_of
 from ..eager.batch import Batch
@@ -169,7 +170,7 @@ def _memory(x: Value) -> int:
 
 def _own(y: Value, held: set[int]) -> Value:
     """A writable result that shares no memory with an argument or another result."""
-    if isinstance(y, np.ndarray) and (not y.flags.writeable or _memory(y) in held):
+    if isinstance(y, np.ndarray) and (not is_writeable(y) or _memory(y) in held):
         y = np.array(y)
     held.add(_memory(y))
     return snapshot(y)

@@ -14,6 +14,7 @@ from ..core.bind import Traced, unwrap_fresh
 from ..core.code import signature_of
 from ..core.errors import ArgumentError, DeviceError
 from ..core.locks import cached
+from ..core.memory import is_writeable
 from ..core.tree import Structure, flatten, leaf_names
 from ..core.types import Type
 from ..device import gpu
@@ -215,7 +216,7 @@ def own_together(leaves: Sequence[Any]) -> list[Any]:
     if sum(map(_is_plain, leaves)) > 1:
         for block in _blocks(leaves):
             arrays = [leaves[i] for i in block]
-            if len(block) > 1 and any(x.flags.writeable for x in arrays):
+            if len(block) > 1 and any(map(is_writeable, arrays)):
                 for i, copy in zip(block, _copied_block(arrays), strict=True):
                     copies[i] = copy
     return copies
@@ -249,7 +250,7 @@ def _copied_block(arrays: Sequence[Any]) -> list[Any]:
     for x in arrays:
         if id(x) not in made:
             made[id(x)] = np.ndarray(x.shape, x.dtype, block, shift + x.ctypes.data - start, x.strides)
-            made[id(x)].flags.writeable = x.flags.writeable
+            made[id(x)].flags.writeable = is_writeable(x)
     return [made[id(x)] for x in arrays]
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy import ndarray
 
 from ..core.errors import ReadOnlyError
+from ..core.memory import is_writeable
 
 SMALL = 1 << 8  # elements; below, a copy costs no more than a call
 LARGE = 1 << 22  # elements; above, memory matters
@@ -86,7 +87,7 @@ class Watch:
         flags = x.flags
         if x.size <= SMALL or not flags.forc:
             return x.copy(order="K")
-        if not flags.writeable and is_immutable(x):
+        if not is_writeable(x) and is_immutable(x):
             return x
         if x.size <= LARGE or lasting:
             return self.copied(x)

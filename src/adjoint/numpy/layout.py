@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..core.bind import Traced, is_staged
+from ..core.memory import is_writeable
 from ..core.op import Op
 from ..core.types import Shape, Value, dtype_of, ndim_of, shape_of
 from ..staging.guard import Guarded
@@ -60,7 +61,7 @@ def own_copy(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 def own(x: Any) -> Any:
     """A copy with the same memory layout of an array that may be written to; anything else unchanged."""
-    return own_copy(x) if isinstance(x, np.ndarray) and x.flags.writeable else x
+    return own_copy(x) if isinstance(x, np.ndarray) and is_writeable(x) else x
 
 
 def dense(shape: Shape, strides: Strides, dtype: Any, order: Any = "K") -> Strides:

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import ShapeError
+from ..core.memory import is_writeable
 from ..core.op import Carry
 from ..core.types import Type
 from .declare import structured
@@ -40,7 +41,7 @@ def _own(y: Any, given: Sequence[Any]) -> Any:
     """A result that shares its memory with no argument and no constant."""
     if not isinstance(y, np.ndarray):
         return y
-    if y.base is not None or not y.flags.writeable or any(y is a for a in given):
+    if y.base is not None or not is_writeable(y) or any(y is a for a in given):
         y = np.array(y)
     return y if y.ndim else y[()]
 

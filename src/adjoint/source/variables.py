@@ -17,6 +17,7 @@ import numpy as np
 
 from ..core.bind import FRESH, Traced
 from ..core.home import is_own
+from ..core.memory import is_writeable
 from ..eager.mutation import is_same
 from ..numpy.views import View, set_contents
 from ..staging.reach import is_library
@@ -174,7 +175,7 @@ class Surroundings:
                         arrays |= set() if owned else {name}
             elif not is_same(x, before):
                 changed = changed or name
-                if x.flags.writeable:  # else a view of an array that is restored
+                if is_writeable(x):  # else a view of an array that is restored
                     x[...] = before
         for found in self.objects:
             assigned = found.assigned()

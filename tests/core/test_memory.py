@@ -1,0 +1,51 @@
+"""Results of np.broadcast_arrays, of which NumPy warns when their flag is read, are arguments, constants and results like any."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import adjoint as ad
+from adjoint.core.memory import is_writeable
+
+
+def pair(n=3):
+    return np.broadcast_arrays(np.linspace(0.5, 1.0, n)[:, None], np.linspace(0.5, 1.0, n))
+
+
+def f(a, b):
+    return np.sum(np.sin(a) * b)
+
+
+def test_the_flag():
+    x = np.ones(3)
+    assert is_writeable(x)
+    x.flags.writeable = False
+    assert not is_writeable(x)
+    assert not is_writeable(np.broadcast_to(x, (2, 3)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert is_writeable(pair()[0])
+
+
+USES = {
+    "grad": lambda: ad.grad(f)(*pair()),
+    "hessian": lambda: ad.hessian(f)(*pair()),
+    "jit": lambda: ad.jit(ad.grad(f))(*pair()),
+    "donated": lambda: ad.jit(f, donate_argnums=0)(*pair()),
+    "vmap": lambda: ad.vmap(f)(*pair()),
+    "checkpoint": lambda: ad.grad(ad.checkpoint(f))(*pair()),
+    "scan": lambda: ad.scan(lambda c, x: (c * x, c), np.ones(3), pair()[0]),
+    "constant": lambda: ad.grad(lambda x, c=pair(): f(x, c[0]))(np.ones(3)),
+    "large constant": lambda: ad.grad(lambda x, c=pair(300): f(x, c[0]))(np.ones(300)),
+    "result of vmap": lambda: ad.vmap(lambda x: pair())(np.ones(2)),
+    "result of jit": lambda: ad.jit(lambda x: np.broadcast_arrays(x, np.ones((2, 1))))(np.ones(3)),
+    "result by type": lambda: ad.jit(lambda x: pair() if isinstance(x, np.ndarray) else x)(np.ones(3)),
+}
+
+
+@pytest.mark.parametrize("name", USES)
+def test_no_warning(name):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        USES[name]()
