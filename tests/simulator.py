@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from host_linear import HostLibraries
 
-from adjoint.compiler.cuda.gpu import Results
+from adjoint.compiler.cuda.gpu import ResultMemory
 from adjoint.compiler.cuda.ptx import Use, assembled, assembler, ptx
 from adjoint.compiler.cuda.text import DeviceKernel, DeviceModule
 from adjoint.compiler.lower.kernel import View
@@ -126,7 +126,7 @@ class Simulator:
         made.reshape(-1).view(np.uint8)[...] = NOISE
         return made
 
-    def results(self, types: Sequence[Type], arena: int) -> Results:
+    def results(self, types: Sequence[Type], arena: int) -> ResultMemory:
         """How to allocate results and an arena, and how to make arrays of them."""
 
         def allocate() -> Any:
@@ -134,7 +134,7 @@ class Simulator:
             memory = self.bytes(arena) if arena else None
             return (arrays, memory), [self.address(a) for a in arrays], self.address(memory) if arena else 0
 
-        return Results(allocate, lambda held: held[0])
+        return ResultMemory(allocate, lambda held: held[0])
 
     def again(self, array: Any, t: Type) -> Any:
         """A result in the memory of a donated array."""

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import adjoint as ad
 import adjoint.numpy as anp
 from adjoint.adopt import native
-from adjoint.adopt.builtin import SCALARS, Complex, Float, Type
+from adjoint.adopt.builtin import SCALARS, AdoptedType, Complex, Float
 from adjoint.core.bind import FRESH, Traced
 from adjoint.core.quick import Quick, unquick
 
@@ -125,7 +125,7 @@ def test_no_reference_is_lost_or_kept():
         assert isinstance(1.5, Float)
         assert not isinstance(1, Float)
         Float(x[0])
-        Type(1.5)
+        AdoptedType(1.5)
         with pytest.raises(ValueError):
             Float("word")
     after = [sys.getrefcount(y) for y in counted]
@@ -147,11 +147,11 @@ def test_classes_of_numbers(x):
         assert type(a) is type(b)
         assert a is b or np.array_equal(a, b, equal_nan=isinstance(a, float))
         assert isinstance(x, ours) == isinstance(x, real)
-    assert hash(Type(x)) == hash(type(x))
-    assert Type(1.5) is Float
+    assert hash(AdoptedType(x)) == hash(type(x))
+    assert AdoptedType(1.5) is Float
     assert Float() == 0.0
     assert type(Derived(2)) is Derived
-    assert Type("Made", (), {"a": 1}).a == 1
+    assert AdoptedType("Made", (), {"a": 1}).a == 1
 
 
 @with_gil

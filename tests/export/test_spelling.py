@@ -5,17 +5,17 @@ import pytest
 
 from adjoint.export.c_source import CSpelling
 from adjoint.export.javascript_module import JavaScript
-from adjoint.export.spelling import Place, Text, filled, renamed, words
+from adjoint.export.spelling import IndentedText, Pointer, filled, renamed, words
 
 
 def test_a_place_moves():
-    assert Place("work").moved(0) == Place("work")
-    assert Place("work").moved(3) == Place("work", "3")
-    assert Place("work", "3").moved("i") == Place("work", "3 + i")
+    assert Pointer("work").moved(0) == Pointer("work")
+    assert Pointer("work").moved(3) == Pointer("work", "3")
+    assert Pointer("work", "3").moved("i") == Pointer("work", "3 + i")
 
 
 def test_blocks_are_indented():
-    text = Text()
+    text = IndentedText()
     text.open("if (x)")
     text.add("y = 1;")
     text.close()
@@ -51,8 +51,8 @@ def test_reductions_start_neutral(spelling, how):
 def test_copies_are_loops_only_if_they_have_to_be():
     lengths = []
     for size in (0, 1, 5):
-        text = Text()
-        JavaScript().copy(text, Place("a"), Place("b"), size, np.dtype(float))
+        text = IndentedText()
+        JavaScript().copy(text, Pointer("a"), Pointer("b"), size, np.dtype(float))
         lengths.append(len(text.lines))
     assert lengths == [0, 1, 3]
 

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 import adjoint as ad
-from adjoint.numpy.ways import Elements, Flattened, InMemoryOrder, Part, Permuted, Shaped, shares
+from adjoint.numpy.ways import Elements, Flattened, Indexed, InMemoryOrder, Permuted, Shaped, shares
 
 BASE = np.arange(24.0).reshape(2, 3, 4)
 WAYS = {
-    "index": (Part((1, slice(None, None, 2))), lambda a: a[1, ::2]),
-    "reversed": (Part((Ellipsis, slice(None, None, -1))), lambda a: a[..., ::-1]),
+    "index": (Indexed((1, slice(None, None, 2))), lambda a: a[1, ::2]),
+    "reversed": (Indexed((Ellipsis, slice(None, None, -1))), lambda a: a[..., ::-1]),
     "reshape": (Shaped((2, 3, 4), (6, 4)), lambda a: a.reshape(6, 4)),
     "reshape by columns": (Shaped((2, 3, 4), (4, 6), "F"), lambda a: a.reshape((4, 6), order="F")),
     "flat": (Elements((2, 3, 4)), lambda a: a.reshape(-1)),

@@ -15,7 +15,7 @@ from adjoint.core.bind import class_of
 from adjoint.core.types import Type, dtype_of
 from adjoint.rewrite.simplify import dead_code
 from adjoint.source.body import CARRIED, COUNTED, SMALL, WIDE, SourceBody
-from adjoint.source.variables import RefusedError
+from adjoint.source.variables import NotStagedError
 
 INPUTS = {"n": int, "m": int, "k": int, "x": float, "z": complex}
 
@@ -183,7 +183,7 @@ def test_a_body_without_conditions_is_sound():
 
 @pytest.mark.parametrize("run", [lambda n: n // 0, lambda n: n % 0, lambda x: x / 0])
 def test_a_division_by_the_number_zero_is_refused(run):
-    with np.errstate(all="ignore"), pytest.raises(RefusedError, match="is not that of Python"):
+    with np.errstate(all="ignore"), pytest.raises(NotStagedError, match="is not that of Python"):
         staged(run)
 
 

@@ -11,7 +11,7 @@ import adjoint.numpy as anp
 from adjoint.source.branch import stage_branch
 from adjoint.source.rewrite import Site
 from adjoint.source.staged import truth
-from adjoint.source.variables import Cells, RefusedError
+from adjoint.source.variables import Cells, NotStagedError
 
 
 def branch(test, y, true, false):
@@ -71,7 +71,7 @@ def test_the_dtype_of_a_branch(values, dtype):
 )
 def test_branches_that_differ(true, false, message):
     def check(x):
-        with pytest.raises(RefusedError, match=message):
+        with pytest.raises(NotStagedError, match=message):
             branch(x > 0, x, true, false)
 
     inside(check)
@@ -90,7 +90,7 @@ def test_a_value_after_one_branch_only():
 
         if False:
             y = 0.0
-        with pytest.raises(RefusedError, match="y has a value after one of the branches only"):
+        with pytest.raises(NotStagedError, match="y has a value after one of the branches only"):
             stage_branch(site("if", "y"), Cells(yes), x > 0, yes, lambda: None)
 
     inside(check)
@@ -102,7 +102,7 @@ def test_what_branches_return():
     assert program(-3.0) == [3.0, 2.0]
 
     def check(x):
-        with pytest.raises(RefusedError, match=r"it gives .* in one branch and .* in the other"):
+        with pytest.raises(NotStagedError, match=r"it gives .* in one branch and .* in the other"):
             stage_branch(none, Cells(), x > 0, lambda: [x], lambda: x)
 
     inside(check)

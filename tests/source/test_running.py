@@ -15,7 +15,7 @@ from adjoint.source.items import Range, items_of
 from adjoint.source.rewrite import RUNTIME, Site
 from adjoint.source.running import _MOST_PEELED, FEW, Runtime, _described, _extreme, _later, _tried, _why, transformed
 from adjoint.source.staged import is_staged
-from adjoint.source.variables import RefusedError
+from adjoint.source.variables import NotStagedError
 
 
 def noted(f, *args):
@@ -253,7 +253,7 @@ def test_an_attempt_that_fails_leaves_no_guards():
 
 
 def test_why():
-    assert _why(RefusedError("it prints\nsecond line")) == "it prints"
+    assert _why(NotStagedError("it prints\nsecond line")) == "it prints"
     assert _why(TypeError("bad")) == "TypeError: bad"
     assert _why(TypeError()) == "TypeError: "
 

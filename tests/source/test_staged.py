@@ -28,7 +28,7 @@ from adjoint.source.staged import (
     truth,
 )
 from adjoint.source.state import ChangeError
-from adjoint.source.variables import Cells, RefusedError
+from adjoint.source.variables import Cells, NotStagedError
 
 # -- numbers that are not known ----------------------------------------------------------------------------------------
 
@@ -165,7 +165,7 @@ def test_types_that_do_not_become_fixed(monkeypatch):
     monkeypatch.setattr(staged, "_MOST_ROUNDS", 1)  # the first staging finds the types, the second keeps them
 
     def check(x):
-        with pytest.raises(RefusedError, match="do not become fixed"):
+        with pytest.raises(NotStagedError, match="do not become fixed"):
             run_for(Range(9), 0, lambda t, i: step(t, x))
 
     inside(check)
@@ -178,8 +178,8 @@ def test_types_that_do_not_become_fixed(monkeypatch):
         (0.0, lambda t, x: (t, x), ChangeError, "total changes from"),
         ((0.0,), lambda t, x: [x], ChangeError, "total changes from"),
         (0.0, lambda t, x: "text", ChangeError, "total becomes 'text', which is not a number"),
-        ("up", lambda t, x: "down", RefusedError, "total changes from 'up' to 'down', which are not numbers"),
-        (None, lambda t, x: 1.0, (ChangeError, RefusedError), "total"),
+        ("up", lambda t, x: "down", NotStagedError, "total changes from 'up' to 'down', which are not numbers"),
+        (None, lambda t, x: 1.0, (ChangeError, NotStagedError), "total"),
     ],
 )
 def test_states_that_are_refused(first, step, error, message):
@@ -226,7 +226,7 @@ def test_such_an_array_in_a_list_is_refused():
         def body(item):
             held[0][0] = 5.0
 
-        with pytest.raises(RefusedError, match=r"it changes held\[0\]"):
+        with pytest.raises(NotStagedError, match=r"it changes held\[0\]"):
             stage_for(Site("for", "f.py:1"), Cells(body), items_of(range(9)), body)
 
     inside(check)
@@ -250,7 +250,7 @@ def test_a_variable_without_a_value_is_lost_without_iterations():
         return last
 
     def check(n):
-        with pytest.raises(RefusedError, match="last has no value if there are no iterations; assign it before the loop"):
+        with pytest.raises(NotStagedError, match="last has no value if there are no iterations; assign it before the loop"):
             loop(Range(n))
         return n
 
@@ -268,7 +268,7 @@ def test_a_variable_that_is_not_assigned_in_every_iteration():
 
         if False:
             last = 0.0
-        with pytest.raises(RefusedError, match="last is not assigned in every iteration"):
+        with pytest.raises(NotStagedError, match="last is not assigned in every iteration"):
             stage_for(site("for", "last"), Cells(body), items_of(range(9)), body)
 
     inside(check)
@@ -294,7 +294,7 @@ def test_while():
 @pytest.mark.parametrize("test", [lambda x: "text", lambda x: x * np.ones(3) > 0, lambda x: None])
 def test_conditions_that_are_not_one_number(test):
     def check(x):
-        with pytest.raises(RefusedError, match="its condition is not one number"):
+        with pytest.raises(NotStagedError, match="its condition is not one number"):
             run_while(x, test, lambda x: x * 2)
 
     inside(check)
@@ -303,7 +303,7 @@ def test_conditions_that_are_not_one_number(test):
 def test_a_condition_that_may_raise():
     def check(x):
         assert run_while(1, lambda k: 1 / k > 0.1, lambda k: k + 1) == ("became a while_loop", 10)
-        with pytest.raises(RefusedError, match="its condition may raise"):
+        with pytest.raises(NotStagedError, match="its condition may raise"):
             run_while(1, lambda k: 1 / k > 0.1, lambda k: k - 1)
 
     inside(check)
@@ -311,7 +311,7 @@ def test_a_condition_that_may_raise():
 
 def test_a_while_without_state():
     def check(x):
-        with pytest.raises(RefusedError, match="it has no state"):
+        with pytest.raises(NotStagedError, match="it has no state"):
             stage_while(Site("while", "f.py:1"), Cells(lambda: x), lambda: x > 0, lambda: None)
 
     inside(check)

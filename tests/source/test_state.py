@@ -15,8 +15,8 @@ from adjoint.source.body import SourceBody
 from adjoint.source.state import (
     ChangeError,
     Ending,
-    Leaf,
     State,
+    StateLeaf,
     Variable,
     as_type,
     common_class,
@@ -26,7 +26,7 @@ from adjoint.source.state import (
     widen,
     with_article,
 )
-from adjoint.source.variables import UNBOUND, Cells, RefusedError
+from adjoint.source.variables import UNBOUND, Cells, NotStagedError
 
 
 def cells_of(**names: Any) -> Cells:
@@ -97,8 +97,8 @@ def test_articles():
 # -- widening ----------------------------------------------------------------------------------------------------------
 
 
-def leaf_of(x: Any) -> Leaf:
-    return Leaf("v", x, type_of(x), python_class(x))
+def leaf_of(x: Any) -> StateLeaf:
+    return StateLeaf("v", x, type_of(x), python_class(x))
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_a_variable_without_a_value_takes_that_of_the_first_iteration():
 
 
 def test_what_such_a_variable_cannot_be():
-    with pytest.raises(RefusedError, match=r"p\[1\] is a str, which a loop cannot carry"):
+    with pytest.raises(NotStagedError, match=r"p\[1\] is a str, which a loop cannot carry"):
         Variable("p", cells_of(p=UNBOUND)).join(ending_of((1.0, "a")))
 
 
@@ -213,13 +213,13 @@ def test_an_array_that_is_written_to_and_then_assigned():
 
     _, endings = left(change, a=np.zeros(3))
     assert endings["a"].written == [False]  # no other name sees what was written
-    with pytest.raises(RefusedError, match="a is written to and then assigned"):
+    with pytest.raises(NotStagedError, match="a is written to and then assigned"):
         left(change, aliased=("a",), a=np.zeros(3))
 
 
 def test_a_plain_array_with_another_name():
     write = lambda cells: cells["a"].__setitem__(0, 5.0)
-    with pytest.raises(RefusedError, match="the array has another name"):
+    with pytest.raises(NotStagedError, match="the array has another name"):
         left(write, aliased=("a",), a=np.zeros(3))
 
 
@@ -229,10 +229,10 @@ def test_views_and_second_names_of_traced_arrays():
     def f(t):
         x = t + anp.zeros(4)
         part = x[1:]
-        with pytest.raises(RefusedError, match="is a view of another array"):
+        with pytest.raises(NotStagedError, match="is a view of another array"):
             left(write, a=part)
         for other in (x, part):
-            with pytest.raises(RefusedError, match="a is written to, and b is the same array or a part of it"):
+            with pytest.raises(NotStagedError, match="a is written to, and b is the same array or a part of it"):
                 left(write, a=x, b=other)
         _, endings = left(write, a=x, b=1.0)
         assert endings["a"].written == [True]
@@ -267,7 +267,7 @@ def test_a_container_that_was_assigned_is_another():
 
 
 def test_a_container_in_a_container_is_refused():
-    with pytest.raises(RefusedError, match="a is a container in a container"):
+    with pytest.raises(NotStagedError, match="a is a container in a container"):
         placed([[1.0]], [3.0])
 
 

@@ -13,7 +13,7 @@ import pytest
 import adjoint as ad
 import adjoint.numpy as anp
 from adjoint.source import variables
-from adjoint.source.variables import UNBOUND, Cells, RefusedError, Surroundings, contents, put
+from adjoint.source.variables import UNBOUND, Cells, NotStagedError, Surroundings, contents, put
 
 
 def cells_of(**names) -> Cells:
@@ -225,7 +225,7 @@ def test_too_many_objects(monkeypatch):
     monkeypatch.setattr(variables, "_MOST_OBJECTS", 10)
     boxes = lambda n: [[] for _ in range(n)]
     Surroundings(cells_of(a=boxes(10)), (), ())
-    with pytest.raises(RefusedError, match="more than 10 objects"):
+    with pytest.raises(NotStagedError, match="more than 10 objects"):
         Surroundings(cells_of(a=boxes(11)), (), ())
 
 

@@ -18,7 +18,7 @@ from looped import defined
 
 import adjoint as ad
 from adjoint.compiler.jit import CompileWarning
-from adjoint.source.variables import Cells, RefusedError, Surroundings
+from adjoint.source.variables import Cells, NotStagedError, Surroundings
 
 
 class Slotted:
@@ -124,7 +124,7 @@ def test_a_change_is_found_and_undone(name):
 @pytest.mark.parametrize("make", [lambda: iter([1]), itertools.count, lambda: (k for k in ()), io.StringIO, lambda: map(abs, [])])
 def test_what_cannot_be_undone_is_refused(make):
     x = make()
-    with pytest.raises(RefusedError, match="could not be undone"):
+    with pytest.raises(NotStagedError, match="could not be undone"):
         Surroundings(Cells(lambda: x), (), ())
 
 

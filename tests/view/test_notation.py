@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from adjoint.core.op import OPS
-from adjoint.view.notation import ATOM, Ascii, Latex, Plain, Python, Text, Unicode, escape_latex, python_name
+from adjoint.view.notation import ATOM, Ascii, Latex, Piece, Plain, Python, Unicode, escape_latex, python_name
 
-X, Y = Text("x", ATOM), Text("y", ATOM)
+X, Y = Piece("x", ATOM), Piece("y", ATOM)
 
 
 @pytest.mark.parametrize(
@@ -39,8 +39,8 @@ def test_python_text_evaluates_to_its_value(a, b):
     scope = {"x": a, "y": b, "np": np}
     for text, expected in (
         (n.subtract(X, n.negative(Y)), a + b),
-        (n.power(n.negative(X), Text("2", ATOM)), (-a) ** 2),
-        (n.negative(n.power(X, Text("2", ATOM))), -(a**2)),
+        (n.power(n.negative(X), Piece("2", ATOM)), (-a) ** 2),
+        (n.negative(n.power(X, Piece("2", ATOM))), -(a**2)),
         (n.fraction(X, n.product(X, Y)), a / (a * b)),
         (n.magnitude(n.subtract(X, Y)), abs(a - b)),
     ):

@@ -6,12 +6,12 @@ import pytest
 import adjoint as ad
 from adjoint.core.types import Type
 from adjoint.view.notation import Ascii, Latex, Unicode
-from adjoint.view.writer import Writer
+from adjoint.view.writer import GraphWriter
 
 
 def written(f, *args, notation=None):
     graph = ad.graph(f)(*args)
-    writer = Writer(notation or Unicode(), graph)
+    writer = GraphWriter(notation or Unicode(), graph)
     return [writer.expression(e) for e in graph.equations]
 
 
@@ -40,6 +40,6 @@ def test_latex_is_balanced():
 
 def test_names_and_types():
     graph = ad.graph(lambda x, y: np.sin(x) * y)(np.ones(2), 1.0)
-    writer = Writer(Unicode(), graph)
+    writer = GraphWriter(Unicode(), graph)
     assert [writer.name(n) for n in range(4)] == ["v₋₁", "v₀", "v₁", "v₂"]
     assert writer.operand_type(graph.equations[0], dict(enumerate(graph.input_types))) == Type((2,), np.dtype(float))

@@ -104,7 +104,7 @@ _MIRRORED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "
 
 def unreplaced(cls: Any) -> Any:
     """Python's class for one of ours, for code that compares by identity; anything else unchanged."""
-    if cls is Type:
+    if cls is AdoptedType:
         return type
     return _names(cls).get("replaces", cls) if isinstance(cls, _Number) else cls
 
@@ -163,38 +163,38 @@ Complex = replacing(complex, _as_complex, np.complex128)
 
 class _Types(type):
     def __call__(cls, *args: Any, **options: Any) -> Any:
-        if cls is not Type or len(args) != 1 or options:
-            return type.__call__(type if cls is Type else cls, *args, **options)
+        if cls is not AdoptedType or len(args) != 1 or options:
+            return type.__call__(type if cls is AdoptedType else cls, *args, **options)
         found = class_of(args[0])
         return SEEN.get(found, found)
 
     def __instancecheck__(cls, x: Any) -> bool:
-        return isinstance(x, type) if cls is Type else type.__instancecheck__(cls, x)
+        return isinstance(x, type) if cls is AdoptedType else type.__instancecheck__(cls, x)
 
     def __subclasscheck__(cls, x: Any) -> bool:
-        return issubclass(x, type) if cls is Type else type.__subclasscheck__(cls, x)
+        return issubclass(x, type) if cls is AdoptedType else type.__subclasscheck__(cls, x)
 
     def __getitem__(cls, parameters: Any) -> Any:
         """`type[X]`, in an annotation."""
-        if cls is Type:
+        if cls is AdoptedType:
             return type[parameters]
         if not hasattr(cls, "__class_getitem__"):
             raise TypeError(f"type {cls.__name__!r} is not subscriptable")
         return cls.__class_getitem__(parameters)
 
     def __eq__(cls, other: object) -> bool:
-        return cls is other or (cls is Type and other is type)
+        return cls is other or (cls is AdoptedType and other is type)
 
     def __hash__(cls) -> int:
-        return hash(type) if cls is Type else type.__hash__(cls)
+        return hash(type) if cls is AdoptedType else type.__hash__(cls)
 
 
-class Type(type, metaclass=_Types):
+class AdoptedType(type, metaclass=_Types):
     """`type` for adopted code: of a traced value, the class of the value that it stands for."""
 
 
-Type.__name__ = Type.__qualname__ = "type"
-Type.__module__ = "builtins"
+AdoptedType.__name__ = AdoptedType.__qualname__ = "type"
+AdoptedType.__module__ = "builtins"
 
 
 def _scalar_of(real: Any) -> Any:
@@ -230,7 +230,7 @@ SCALARS |= {alias: SCALARS[name] for alias, name in {"half": "float16", "single"
 SCALARS |= {name: SCALARS[np.dtype(name).name] for name in ("intp", "uintp", "int_", "uint")}
 SCALARS |= {"csingle": SCALARS["complex64"], "cdouble": SCALARS["complex128"]}
 #: What `type(x)` is in adopted code, by the class of x.
-SEEN: dict[Any, Any] = {float: Float, complex: Complex, type: Type, _Number: Type, _Types: Type}
+SEEN: dict[Any, Any] = {float: Float, complex: Complex, type: AdoptedType, _Number: AdoptedType, _Types: AdoptedType}
 SEEN |= {cls.replaces: cls for cls in SCALARS.values()}
 
 
@@ -239,7 +239,7 @@ def _same(cls: Any) -> Any:
 
 
 copyreg.pickle(_Number, lambda cls: (_same, (cls.replaces,)) if "replaces" in _names(cls) else cls.__qualname__)  # type: ignore[arg-type]
-copyreg.pickle(_Types, lambda cls: (_same, (type,)) if cls is Type else cls.__qualname__)  # type: ignore[arg-type]
+copyreg.pickle(_Types, lambda cls: (_same, (type,)) if cls is AdoptedType else cls.__qualname__)  # type: ignore[arg-type]
 
 
 def _build_class(body: Any, name: str, /, *bases: Any, **options: Any) -> Any:
@@ -264,5 +264,5 @@ def replaces_builtin(x: Any) -> bool:
 
 def builtins_with(import_: Callable[..., Any]) -> dict[str, Any]:
     """The builtins of an adopted module."""
-    ours = {"float": Float, "complex": Complex, "type": Type, "__import__": import_, "__build_class__": _build_class}
+    ours = {"float": Float, "complex": Complex, "type": AdoptedType, "__import__": import_, "__build_class__": _build_class}
     return {**vars(builtins), **ours, ADOPTED: True}

@@ -41,7 +41,7 @@ class Face(types.ModuleType):
 _KEPT = frozenset({"__file__", "__path__", "__package__", "__loader__", "__spec__"})
 
 
-class Constant(Face):
+class FixedFace(Face):
     """A face of a module whose names do not change: they are stored on first use."""
 
     def __getattr__(self, name: str) -> Any:

@@ -19,7 +19,7 @@ from typing import Any
 from .. import numpy as anp
 from ..core.home import original_name
 from .builtin import Float, replacing, unreplaced
-from .face import Constant, Face
+from .face import Face, FixedFace
 from .mathematics import MATH, holds_traced
 
 # -- random -------------------------------------------------------------------------------------------------------
@@ -39,7 +39,7 @@ _DRAWS = {
     if isinstance(f, types.FunctionType) and not name.startswith("_") and hasattr(random, name)
 }
 #: The functions of the module draw from Python's own generator: the same numbers as before.
-RANDOM = Constant(
+RANDOM = FixedFace(
     random,
     {
         **{name: types.MethodType(f, random._inst) for name, f in _DRAWS.items()},  # type: ignore[attr-defined]
@@ -86,7 +86,7 @@ def _fraction(x: Any = 0, y: Any = None) -> Any:
     return x if y is None else x / y
 
 
-FRACTIONS = Constant(fractions, {"Fraction": replacing(fractions.Fraction, _fraction)})
+FRACTIONS = FixedFace(fractions, {"Fraction": replacing(fractions.Fraction, _fraction)})
 
 # -- functools ----------------------------------------------------------------------------------------------------
 
@@ -119,7 +119,7 @@ class _Method(functools.singledispatchmethod):  # type: ignore[type-arg]
 
 
 _Method.__name__ = _Method.__qualname__ = "singledispatchmethod"
-FUNCTOOLS = Constant(functools, {"singledispatch": _singledispatch, "singledispatchmethod": _Method})
+FUNCTOOLS = FixedFace(functools, {"singledispatch": _singledispatch, "singledispatchmethod": _Method})
 
 # -- sys, importlib -----------------------------------------------------------------------------------------------
 
@@ -193,7 +193,7 @@ def _getmodule(object: Any, *args: Any) -> types.ModuleType | None:
     return found if found is not None and vars(found) is names else inspect.getmodule(object, *args)
 
 
-INSPECT = Constant(inspect, {"getmodule": _getmodule})
+INSPECT = FixedFace(inspect, {"getmodule": _getmodule})
 
 
 def _of_original(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -201,7 +201,7 @@ def _of_original(f: Callable[..., Any]) -> Callable[..., Any]:
     return functools.wraps(f)(lambda name, *args, **options: f(original_name(name), *args, **options))
 
 
-METADATA = Constant(
+METADATA = FixedFace(
     importlib.metadata,
     {
         name: _of_original(getattr(importlib.metadata, name))
@@ -211,4 +211,4 @@ METADATA = Constant(
 
 
 def importlib_face(import_module: Callable[..., Any]) -> types.ModuleType:
-    return Constant(importlib, {"import_module": import_module, "metadata": METADATA})
+    return FixedFace(importlib, {"import_module": import_module, "metadata": METADATA})

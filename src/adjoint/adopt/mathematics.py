@@ -19,7 +19,7 @@ from .. import numpy as anp
 from ..core.bind import Traced, numbers
 from ..source.staged import in_body, in_graph, restrict
 from .builtin import is_batched, scalar
-from .face import Constant
+from .face import FixedFace
 
 Function = Callable[..., Any]
 
@@ -184,7 +184,7 @@ _ITEMS: dict[str, Function] = {"fsum": _sum, "prod": _prod, "dist": _dist, "sump
 if hasattr(math, "fma"):
     _MATH["fma"] = lambda x, y, z: x * y + z
 
-MATH = Constant(
+MATH = FixedFace(
     math,
     {
         **{name: in_domain(getattr(math, name), ours) for name, ours in _MATH.items()},
@@ -213,7 +213,7 @@ _COMPLEX: dict[str, Function] = {
     "polar": lambda z: (abs(z), _phase(z)),
     "rect": lambda r, phi: r * anp.cos(phi) + 1j * (r * anp.sin(phi)),
 }
-CMATH = Constant(
+CMATH = FixedFace(
     cmath,
     {
         **{name: in_domain(getattr(cmath, name), ours) for name, ours in _CMATH.items()},

@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 
 from ..core.bind import depth, variables
-from ..core.quick import Pair, Quick
+from ..core.quick import NativePair, Quick
 from ..core.types import REPLACED
-from .builtin import SCALARS, SEEN, Complex, Float, Type
-from .face import Constant, Face
+from .builtin import SCALARS, SEEN, AdoptedType, Complex, Float
+from .face import Face, FixedFace
 
 #: Classes whose instances hold no traced value; the most frequent first.
 _PLAIN = (
@@ -64,7 +64,8 @@ def _text() -> str:
     functions += ["i32 @PyContextVar_Get(ptr, ptr, ptr)", "i32 @PyType_IsSubtype(ptr, ptr)", "void @Py_IncRef(ptr)"]
     parts = {"tests": "\n ".join(tests), "is_plain": is_plain, "chosen": "\n ".join(chosen), "real": real}
     parts |= {"list": _address(list), "tuple": _address(tuple), "number": _address(_NUMBER), "zero": _address(0)}
-    parts |= {"true": _address(True), "false": _address(False), "type": _address(Type), "seen": "\n ".join(seen), "found": found}
+    parts |= {"true": _address(True), "false": _address(False), "type": _address(AdoptedType)}
+    parts |= {"seen": "\n ".join(seen), "found": found}
     parts |= {"variables": _address(variables), "depth": _address(depth), "most": str(_MOST), "deepest": str(_DEEPEST)}
     methods = [
         _METHOD.format(name=name, find=find.format(**parts), answer=answer.format(**parts))
@@ -252,7 +253,7 @@ _CLASS_SEEN = """%class = call ptr @class_of(ptr %x)
 _METHODS = {
     "convert": (_NUMBER, "__call__", _FIND_REAL, _CONVERT),
     "instance_check": (_NUMBER, "__instancecheck__", _FIND_REAL, _INSTANCE_CHECK),
-    "class_seen": (type(Type), "__call__", _FIND_TYPE, _CLASS_SEEN),
+    "class_seen": (type(AdoptedType), "__call__", _FIND_TYPE, _CLASS_SEEN),
 }
 
 
@@ -293,7 +294,7 @@ def _native(code: int, name: str, original: Any, ours: Any) -> Any:
     definition = _Definition(name.encode(), code, _FASTCALL_KEYWORDS, (original.__doc__ or "").encode())
     _kept.append(definition)
     return _new_function(
-        ctypes.addressof(definition), Pair((original, ours)), getattr(original, "__module__", None) or "numpy", None
+        ctypes.addressof(definition), NativePair((original, ours)), getattr(original, "__module__", None) or "numpy", None
     )
 
 
@@ -306,7 +307,7 @@ def dispatching(original: Callable[..., Any], ours: Callable[..., Any]) -> Calla
 _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, type(np.sum), np.ufunc)
 
 
-class QuickFace(Constant):
+class QuickFace(FixedFace):
     """NumPy or a part of it: functions that we extend are called through native code."""
 
     def __getattr__(self, name: str) -> Any:

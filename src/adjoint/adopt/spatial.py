@@ -19,7 +19,7 @@ from ..core.errors import UnsupportedError
 from ..numpy.table import holds_traced
 from .builtin import is_batched
 from .choice import is_part
-from .face import Constant
+from .face import FixedFace
 
 
 def concrete(x: Any) -> Any:
@@ -176,7 +176,7 @@ def backends_by_value(names: dict[str, Any]) -> dict[str, Any]:
     return {"select_backend": lambda xp, cython_compatible: both if cython_compatible else names["xp_backend"]}
 
 
-class _Transform(Constant):
+class _Transform(FixedFace):
     """`scipy.spatial.transform`, whose classes are those of copies, made on first use."""
 
     def __getattr__(self, name: str) -> Any:
@@ -204,6 +204,6 @@ def spatial_face(load: Callable[[str], Any]) -> Any:
         **{name: _pair(name) for name in _METRICS},
     }
     made = {cls.__name__: _Trees(cls.__name__, (), {"original": cls}) for cls in _trees()}
-    distances = Constant(distance, {name: _on_traced(getattr(distance, name), f) for name, f in ours.items()})
+    distances = FixedFace(distance, {name: _on_traced(getattr(distance, name), f) for name, f in ours.items()})
     transform = _Transform(importlib.import_module("scipy.spatial.transform"), {"_load": load})
-    return Constant(spatial, {**made, "distance": distances, "transform": transform})
+    return FixedFace(spatial, {**made, "distance": distances, "transform": transform})

@@ -11,10 +11,10 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from .face import Constant, Face
+from .face import Face, FixedFace
 
 
-class SymPy(Constant):
+class SymPy(FixedFace):
     """SymPy and its modules, with another `lambdify` in them."""
 
     def __init__(self, adopted: Callable[[Any], Any]) -> None:

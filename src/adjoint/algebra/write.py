@@ -18,7 +18,7 @@ from ..core.op import OPS, Op
 from ..ops.broadcast import where
 from ..ops.elementwise import stop_gradient
 from ..view import notation
-from ..view.notation import ATOM, POWER, PRODUCT, SUM, Text, python_name
+from ..view.notation import ATOM, POWER, PRODUCT, SUM, Piece, python_name
 from .terms import HALF, PI, Number, Term, is_decimal, post_order
 
 _SHORT = 72  # an expression of this length is written in one piece
@@ -27,7 +27,7 @@ _TOO_LONG = 240
 _TOO_DEEP = 24
 
 
-class Written(NamedTuple):
+class WrittenTerms(NamedTuple):
     """The named sub-terms in order, and the result."""
 
     names: list[tuple[str, str]]
@@ -40,7 +40,7 @@ class _Plain(notation.Python):
     def word(self, op: Op | str) -> str:
         return op if isinstance(op, str) else op.name
 
-    def call(self, op: Op, args: Sequence[Text], options: Sequence[str] = ()) -> Text:
+    def call(self, op: Op, args: Sequence[Piece], options: Sequence[str] = ()) -> Piece:
         return notation.Plain.call(self, op, args, options)
 
 
@@ -71,8 +71,8 @@ class _Latex(notation.Latex):
     def word(self, op: Op | str) -> str:
         return super().word(op.name if isinstance(op, Op) and op.symbol != op.name else op)  # names that can be read back
 
-    def apply(self, op: Op | str, args: Sequence[Text], options: Sequence[str] = ()) -> Text:
-        return Text(rf"{self.word(op)}\left({', '.join(a.text for a in args)}\right)")
+    def apply(self, op: Op | str, args: Sequence[Piece], options: Sequence[str] = ()) -> Piece:
+        return Piece(rf"{self.word(op)}\left({', '.join(a.text for a in args)}\right)")
 
 
 class Infix:
@@ -81,39 +81,39 @@ class Infix:
     notation: notation.Unicode = _Plain()
     pi = "pi"
 
-    def write(self, root: Term, variables: Iterable[str]) -> Written:
+    def write(self, root: Term, variables: Iterable[str]) -> WrittenTerms:
         prefix = _free_prefix(variables)
         named = _choose(root)
-        written: dict[Term, Text] = {}
+        written: dict[Term, Piece] = {}
         names: list[tuple[str, str]] = []
         for term in post_order(root):
             text = self.term(term, written)
             if term in named:
                 names.append((self.symbol(f"{prefix}{len(names) + 1}"), text.text))
-                text = Text(names[-1][0], ATOM)
+                text = Piece(names[-1][0], ATOM)
             written[term] = text
-        return Written(names, written[root].text)
+        return WrittenTerms(names, written[root].text)
 
     # -- one term, its parts written already --------------------------------------------------------------------
 
-    def term(self, term: Term, written: dict[Term, Text]) -> Text:
+    def term(self, term: Term, written: dict[Term, Piece]) -> Piece:
         if term.kind == "number":
             return self.number(term.head)
         if term.kind == "symbol":
-            return Text(self.symbol(term.head), ATOM)
+            return Piece(self.symbol(term.head), ATOM)
         if term.kind == "sum":
             return self.sum(term, written)
         if term.kind == "product":
             return self.product(term, written)
         return self.call(term, [written[t] for t in term.parts])
 
-    def number(self, value: Number) -> Text:
+    def number(self, value: Number) -> Piece:
         above, below = _ratio(_magnitude(value))
         text = self.digits(above)
         if below != 1:
-            text = self.fraction(Text(text, ATOM), [Text(self.digits(below), ATOM)]).text
+            text = self.fraction(Piece(text, ATOM), [Piece(self.digits(below), ATOM)]).text
         sign = "-" if value < 0 else ""
-        return Text(sign + text, PRODUCT if below != 1 or sign else ATOM)
+        return Piece(sign + text, PRODUCT if below != 1 or sign else ATOM)
 
     def digits(self, value: Number) -> str:
         return _digits(value)
@@ -121,10 +121,10 @@ class Infix:
     def symbol(self, name: str) -> str:
         return name
 
-    def call(self, term: Term, args: list[Text]) -> Text:
-        return Text(self.pi) if term == PI else self.notation.call(OPS[term.head], args)
+    def call(self, term: Term, args: list[Piece]) -> Piece:
+        return Piece(self.pi) if term == PI else self.notation.call(OPS[term.head], args)
 
-    def sum(self, term: Term, written: dict[Term, Text]) -> Text:
+    def sum(self, term: Term, written: dict[Term, Piece]) -> Piece:
         items: list[tuple[bool, str]] = []
         for coefficient, t in term.parts:
             body = self.scaled(_magnitude(coefficient), t, written)
@@ -134,9 +134,9 @@ class Infix:
         first = next((i for i, (is_negative, _) in enumerate(items) if not is_negative), 0)
         items.insert(0, items.pop(first))  # 1 - x rather than -x + 1
         text = ("-" if items[0][0] else "") + items[0][1]
-        return Text(text + "".join((" - " if minus else " + ") + body for minus, body in items[1:]), SUM)
+        return Piece(text + "".join((" - " if minus else " + ") + body for minus, body in items[1:]), SUM)
 
-    def scaled(self, coefficient: Number, term: Term, written: dict[Term, Text]) -> Text:
+    def scaled(self, coefficient: Number, term: Term, written: dict[Term, Piece]) -> Piece:
         """A positive coefficient times a term of a sum."""
         text = written[term]
         if coefficient == 1:
@@ -145,13 +145,13 @@ class Infix:
             return self.quotient(coefficient, [text], [])
         return self.factors(coefficient, term, written)
 
-    def product(self, term: Term, written: dict[Term, Text]) -> Text:
+    def product(self, term: Term, written: dict[Term, Piece]) -> Piece:
         body = self.factors(_magnitude(term.head), term, written)
-        return Text("-" + self.notation.inside(body, PRODUCT), PRODUCT) if term.head < 0 else body
+        return Piece("-" + self.notation.inside(body, PRODUCT), PRODUCT) if term.head < 0 else body
 
-    def factors(self, coefficient: Number, term: Term, written: dict[Term, Text]) -> Text:
-        above: list[Text] = []
-        below: list[Text] = []
+    def factors(self, coefficient: Number, term: Term, written: dict[Term, Piece]) -> Piece:
+        above: list[Piece] = []
+        below: list[Piece] = []
         for base, exponent in term.parts:
             if exponent.is_number and exponent.head < 0:
                 below.append(self.power(written[base], _magnitude(exponent.head), None))
@@ -161,14 +161,14 @@ class Infix:
                 above.append(self.power(written[base], None, written[exponent]))
         return self.quotient(coefficient, above, below)
 
-    def power(self, base: Text, exponent: Number | None, text: Text | None) -> Text:
+    def power(self, base: Piece, exponent: Number | None, text: Piece | None) -> Piece:
         if exponent == 1:
             return base
         if exponent == HALF.head:
             return self.notation.root(base)
         return self.notation.power(base, self.number(exponent) if text is None else text)  # type: ignore[arg-type]
 
-    def quotient(self, coefficient: Number, above: list[Text], below: list[Text]) -> Text:
+    def quotient(self, coefficient: Number, above: list[Piece], below: list[Piece]) -> Piece:
         numerator, denominator = _ratio(coefficient)
         if numerator != 1 or not above:
             above = [self.number(numerator), *above]
@@ -178,12 +178,12 @@ class Infix:
             return self.joined(above)
         return self.fraction(self.joined(above), below)
 
-    def joined(self, factors: list[Text]) -> Text:
+    def joined(self, factors: list[Piece]) -> Piece:
         if len(factors) == 1:
             return factors[0]
-        return Text(self.notation.times.join(self.notation.inside(f, POWER) for f in factors), PRODUCT)
+        return Piece(self.notation.times.join(self.notation.inside(f, POWER) for f in factors), PRODUCT)
 
-    def fraction(self, above: Text, below: list[Text]) -> Text:
+    def fraction(self, above: Piece, below: list[Piece]) -> Piece:
         return self.notation.fraction(above, self.joined(below))
 
 
@@ -195,7 +195,7 @@ def _choose(root: Term) -> set[Term]:
     infix = Infix()
     order = post_order(root)
     if root.size <= _SHORT:
-        written: dict[Term, Text] = {}
+        written: dict[Term, Piece] = {}
         for term in order:
             written[term] = infix.term(term, written)
         if len(written[root].text) <= _SHORT:
@@ -214,7 +214,7 @@ def _choose(root: Term) -> set[Term]:
         is_shared = uses[term] > 1 and len(text.text) >= _WORTH_A_NAME
         if children and (is_shared or len(text.text) > _TOO_LONG or depth[term] > _TOO_DEEP):
             named.add(term)
-            text, depth[term] = Text("t1", ATOM), 1
+            text, depth[term] = Piece("t1", ATOM), 1
         written[term] = text
     return named
 
@@ -225,9 +225,9 @@ class Python(Infix):
     notation = _Source()
     pi = "np.pi"
 
-    def number(self, value: Number) -> Text:
+    def number(self, value: Number) -> Piece:
         if isinstance(value, float) and not np.isfinite(value):
-            return Text(f"{'-' if value < 0 else ''}np.{abs(value)}", PRODUCT if value < 0 else ATOM)
+            return Piece(f"{'-' if value < 0 else ''}np.{abs(value)}", PRODUCT if value < 0 else ATOM)
         return super().number(value)
 
 
@@ -240,9 +240,9 @@ class Latex(Infix):
     def symbol(self, name: str) -> str:
         return latex_name(name)
 
-    def number(self, value: Number) -> Text:
+    def number(self, value: Number) -> Piece:
         text = super().number(value)
-        return Text(text.text, PRODUCT if value < 0 else POWER if text.level == PRODUCT else ATOM)
+        return Piece(text.text, PRODUCT if value < 0 else POWER if text.level == PRODUCT else ATOM)
 
     def digits(self, value: Number) -> str:
         mantissa, _, exponent = _digits(value).partition("e")
@@ -250,14 +250,14 @@ class Latex(Infix):
             return {"inf": r"\infty"}.get(mantissa, rf"\mathrm{{{mantissa}}}")
         return mantissa if not exponent else rf"{mantissa} \cdot 10^{{{int(exponent)}}}"
 
-    def joined(self, factors: list[Text]) -> Text:
+    def joined(self, factors: list[Piece]) -> Piece:
         if len(factors) == 1:
             return factors[0]
         text = self.notation.inside(factors[0], POWER)
         for factor in factors[1:]:
             body = self.notation.inside(factor, POWER)
             text += (r" \cdot " if body[0].isdigit() else " ") + body
-        return Text(text, PRODUCT)
+        return Piece(text, PRODUCT)
 
 
 _GREEK = re.compile(

@@ -140,7 +140,7 @@ def _as(number: Any, dtype: np.dtype[Any]) -> Value:
     return dtype.type(number)
 
 
-class Carry:
+class LoopCarry:
     """The carry of a loop: its structure, the types it must keep, and the names of its leaves."""
 
     def __init__(self, structure: Structure, leaves: Sequence[Value], labels: Sequence[str], transform: str) -> None:

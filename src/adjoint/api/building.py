@@ -84,7 +84,7 @@ def _is_array(operand: Port | Literal) -> bool:
     return False
 
 
-class Builder(Stage):
+class OpenStage(Stage):
     """The trace of an open graph. `aux` of a value is its port."""
 
     __slots__ = ("owner",)
@@ -104,7 +104,7 @@ class Builder(Stage):
             return x.aux if x.aux.node.constant is None else x.aux.node.constant
         if x.by.ended:
             raise x.by.leaked()
-        if isinstance(x.by, Builder):
+        if isinstance(x.by, OpenStage):
             raise ArgumentError(f"{x!r} belongs to another graph; both operands must be built in one")
         raise UnsupportedError(
             f"a value traced by {x.by.name} is used with a symbol, which would freeze it as a constant of the graph"
@@ -153,7 +153,7 @@ class Graph:
         if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
             raise ArgumentError(f"the name of a graph is a word, not {name!r}")
         self.name = name
-        self._trace = Builder(self)
+        self._trace = OpenStage(self)
         self._next = 0
         self._lock = lock()
         self._symbols: dict[str, Traced] = {}
@@ -268,7 +268,7 @@ class Graph:
         x = unwrap_fresh(x)
         if not isinstance(x, Traced):
             raise ArgumentError(f"{what} is {type(x).__name__} {x!r:.40}, not a symbol")
-        if not isinstance(x.by, Builder):
+        if not isinstance(x.by, OpenStage):
             raise ArgumentError(f"{what} is a value traced by {x.by.name}, not a symbol")
         if x.by is not self._trace:
             raise ArgumentError(f"{what} is {x!r}, a foreign symbol: it belongs to another graph")
@@ -365,7 +365,7 @@ def checked_feed(value: Any, wanted: Type, what: str) -> Value:
 
 def graph_of(x: Any, what: str) -> Graph:
     x = unwrap_fresh(x)
-    if isinstance(x, Traced) and isinstance(x.by, Builder):
+    if isinstance(x, Traced) and isinstance(x.by, OpenStage):
         return x.by.owner
     found = f"a value traced by {x.by.name}" if isinstance(x, Traced) else f"{type(x).__name__} {x!r:.40}"
     raise ArgumentError(f"{what} is {found}, not a symbol")

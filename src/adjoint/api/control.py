@@ -30,7 +30,7 @@ from ..ops.elementwise import not_equal
 from ..staging.body import NumbersNeededError
 from ..transform.checkpoint import scan_in_segments
 from .arguments import NUMBERS, name_of
-from .bodies import Carry, Function, StagedBody, agrees, check_width, kind_of, leaf, opened, strong, typed, write
+from .bodies import Function, LoopCarry, StagedBody, agrees, check_width, kind_of, leaf, opened, strong, typed, write
 
 # -- arguments -------------------------------------------------------------------------------------------------
 
@@ -132,7 +132,7 @@ def _scan(
         return result
 
     carry = typed(carry, structure, _named_like(f, lambda c, x: pair(c, x)[0]), (example,), transform)
-    kept = Carry(structure, carry, labels, transform)
+    kept = LoopCarry(structure, carry, labels, transform)
     outer: list[Structure] = []
 
     def iteration(state: Any, x: Any) -> list[Value]:
@@ -173,7 +173,7 @@ def _named_like(f: Function, g: Function) -> Function:
 def _scan_steps(
     f: Function,
     iteration: Function,
-    kept: Carry,
+    kept: LoopCarry,
     carry: list[Value],
     rows: Sequence[Value],
     row_structure: Structure,
@@ -255,7 +255,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Function, init_val: Any, *, chec
         kept.check_structure(body_fun, flatten(after)[1])
         return state[0] + 1, after
 
-    kept = Carry(structure, leaves, labels, "fori_loop")
+    kept = LoopCarry(structure, leaves, labels, "fori_loop")
     if any(isinstance(b, Traced) for b in bounds):
 
         def on(state: Any) -> Any:
@@ -314,7 +314,7 @@ def _while(cond_fun: Function, body_fun: Function, init: Any, labels: Sequence[s
     if not carry:
         raise ArgumentError(f"init_val of {transform} has no arrays, so its condition could never change")
     carry = typed(carry, structure, body_fun, (), transform)
-    kept = Carry(structure, carry, labels, transform)
+    kept = LoopCarry(structure, carry, labels, transform)
     start = structure.unflatten(carry)
     test = write(cond_fun, (start,), transform)
     step = write(_named_like(body_fun, lambda state: kept.back(body_fun, body_fun(state))), (start,), transform)

@@ -17,7 +17,7 @@ from ..core.errors import ArgumentError
 from ..core.op import Opaque
 from ..core.tree import flatten
 from ..core.types import Type, Value, dtype_of, is_inexact, shape_of
-from ..derive import Plan
+from ..derive import ReversePlan
 from ..eager.backward import backward
 from ..eager.batch import Batch
 from ..eager.dual import Dual
@@ -102,7 +102,7 @@ class CustomCall:
             return fitted(cotangents, parents), [found[i] for i in wanted]
 
         op = Opaque(self.name, self.f, None, None, many=True)
-        plan = Plan(wanted, (), pull_wanted, pull_wanted)
+        plan = ReversePlan(wanted, (), pull_wanted, pull_wanted)
         saved = (Nested(follow),) if self.follows else ()
         node = Outputs(op, list(nodes.values()), plan, saved, {}, (), None)  # type: ignore[arg-type]
         tape.complicate()

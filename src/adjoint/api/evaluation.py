@@ -24,7 +24,7 @@ from ..derive import plan, push, split
 from ..eager.on_gpu import on_host
 from ..eager.tape import save
 from ..ir.edit import dependents, values_in
-from ..ir.evaluation import DerivativeRule, Evaluation, Step
+from ..ir.evaluation import DerivativeRule, Evaluation, SweepStep
 from ..ir.graph import Equation, Graph, weak_numbers
 from ..rewrite.simplify import simplify
 from ..staging.concrete import Concrete
@@ -32,7 +32,7 @@ from ..staging.stage import Stage
 from ..transform.build import passes_derivative
 from ..view.notation import PLAIN
 from ..view.trace import EvaluationTrace
-from ..view.writer import Writer
+from ..view.writer import GraphWriter
 from .arguments import check_callable, differentiable, input_names, match_type, name_of, output_leaf
 from .transformed import Transformed
 
@@ -153,7 +153,7 @@ def _record(
         except UnsupportedError as error:
             refusals[what] = str(error)
     rules = tuple(sweep.rules_of(equation) for equation in graph.equations)
-    writer = Writer(PLAIN, graph)
+    writer = GraphWriter(PLAIN, graph)
     texts = tuple(writer.partials(equation, rule) for equation, rule in zip(graph.equations, rules, strict=True))
     return Evaluation(
         graph, sweep.values, sweep.adjoints, sweep.tangents, tuple(seeds), tuple(sweep.steps), rules, texts, refusals
@@ -222,7 +222,7 @@ class _Sweep:
         self.graph, self.values = graph, values
         self.adjoints: dict[int, Value] = {}
         self.tangents: dict[int, Value] = {}
-        self.steps: list[Step] = []
+        self.steps: list[SweepStep] = []
         self.active = self.depending()
         self.rules: dict[Any, DerivativeRule | None] = {}
 
@@ -276,7 +276,7 @@ class _Sweep:
                 contribution = contribution + parts[i]
             before = self.adjoints.get(target)
             total = self.adjoints[target] = contribution if before is None else before + contribution
-            self.steps.append(Step(index, target, places, contribution, total, before is None))
+            self.steps.append(SweepStep(index, target, places, contribution, total, before is None))
 
     def forward(self, directions: Sequence[Value | None]) -> None:
         self.tangents.update((i, t) for i, t in enumerate(directions) if t is not None)
@@ -355,4 +355,4 @@ def _pulled(
     return result
 
 
-__all__ = ["DerivativeRule", "Evaluation", "Step", "evaluate", "evaluate_graph", "trace"]
+__all__ = ["DerivativeRule", "Evaluation", "SweepStep", "evaluate", "evaluate_graph", "trace"]

@@ -36,7 +36,7 @@ from ..ir.graph import Equation, Graph, weak_numbers
 from ..numpy.tables import traced_tables
 from ..rewrite.loops import drop_idle_carries
 from ..rewrite.simplify import simplify
-from ..source.body import Recording
+from ..source.body import WholeFunction
 from ..source.running import transformed
 from ..staging.purity import pure
 from ..staging.reads import Reads
@@ -79,21 +79,21 @@ def _run_graph(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any], trans
         without_class(x, f"{name} of graph")
 
     def stage_once() -> Program:
-        stage = Recording("graph", tables=False)
+        stage = WholeFunction("graph", tables=False)
         try:
             return record(stage, f)
         except Exception:  # the function may have replaced our error
             if not stage.asks_for_tables:
                 raise
         reads = Reads(traced=traced_tables)
-        stage = Recording("graph")
+        stage = WholeFunction("graph")
         with reads.noting(stage):
             made = record(stage, reads.fixed(f))
             reads.check()
         return made
 
     @runs_inside
-    def record(stage: Recording, staged: Function) -> Program:
+    def record(stage: WholeFunction, staged: Function) -> Program:
         caught = Caught(f, transform)
         with stage:
             inside = [stage.input(name, Type.of(x)) for name, x in zip(names, leaves, strict=True)]

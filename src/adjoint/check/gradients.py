@@ -24,7 +24,7 @@ from ..core.types import dtype_of
 from ..ops.decompose import cholesky, eigh
 from ..ops.matrix import hermitian
 from .differences import check_step, own
-from .probe import Deeper, Options, Probe
+from .probe import CheckOptions, Deeper, Probe
 
 Function = Callable[..., Any]
 
@@ -96,7 +96,7 @@ def _check(
     eps: float | None,
 ) -> None:
     first, names = _float_results(f, args)
-    options = Options(name_of(f), _hermitian(first, args), chosen, rtol, atol, eps)
+    options = CheckOptions(name_of(f), _hermitian(first, args), chosen, rtol, atol, eps)
     rng = np.random.default_rng(0)
     pending: list[tuple[Deeper, tuple[str, ...]]] = [(Deeper(first, list(args), names, []), ())]
     while pending:

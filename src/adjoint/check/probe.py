@@ -20,7 +20,7 @@ from .mismatch import MODES, in_result, inner, raise_mismatch
 Function = Callable[..., Any]
 
 
-class Options(NamedTuple):
+class CheckOptions(NamedTuple):
     """What check_grads was asked."""
 
     name: str
@@ -49,7 +49,7 @@ class Probe:
         f: Function,
         args: Sequence[Any],
         names: Sequence[str] | None,
-        options: Options,
+        options: CheckOptions,
         rng: np.random.Generator,
         trail: tuple[str, ...],
         names_of_leaves: Sequence[str] = (),

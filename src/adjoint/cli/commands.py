@@ -32,7 +32,7 @@ from ..core.tree import flatten
 from . import completion
 from .parser import SUMMARIES, TARGETS, Command, commands_of, named_targets, parser_for, protected, unknown_words
 from .report import plain, shown
-from .target import Target, UsageError, as_floats, names_in, target
+from .target import FunctionAtPoint, UsageError, as_floats, names_in, target
 from .terminal import Terminal, abandon
 
 OK, FAILED, USAGE, BROKEN_PIPE, INTERRUPTED = 0, 1, 2, 141, 130
@@ -58,7 +58,7 @@ def grad(options: argparse.Namespace, out: Terminal) -> int:
     return OK
 
 
-def _scalar(at: Target) -> Callable[..., Any]:
+def _scalar(at: FunctionAtPoint) -> Callable[..., Any]:
     """The function; its value must be one number."""
 
     def f(*args: Any) -> Any:
@@ -92,7 +92,7 @@ def trace(options: argparse.Namespace, out: Terminal) -> int:
     return OK
 
 
-def _named(at: Target) -> Callable[..., Any]:
+def _named(at: FunctionAtPoint) -> Callable[..., Any]:
     """The function with named arguments, which the trace shows."""
     if not at.is_formula:
         return at.function

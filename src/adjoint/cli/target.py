@@ -29,7 +29,7 @@ class UsageError(AdjointError, ValueError):
     """An invalid command line: says what to write instead."""
 
 
-class Target(NamedTuple):
+class FunctionAtPoint(NamedTuple):
     """A function, the point of evaluation, and the names of its arguments. `is_formula`: it has no source lines."""
 
     function: Callable[..., Any]
@@ -71,7 +71,7 @@ def _is_float(x: Any) -> bool:
     return bool(leaves) and all(isinstance(leaf, numbers) and is_inexact(dtype_of(leaf)) for leaf in leaves)
 
 
-def target(what: str, values: Sequence[str], args: Sequence[str] | None, draw: bool = False) -> Target:
+def target(what: str, values: Sequence[str], args: Sequence[str] | None, draw: bool = False) -> FunctionAtPoint:
     """From the words of the command line. With `draw`, arguments that are not given are drawn at random."""
     named = [*values, *(word for word in args or () if _NAMED.match(word))]
     args = [word for word in args or () if not _NAMED.match(word)]
@@ -109,7 +109,7 @@ def number(name: str, text: str) -> Any:
     return np.asarray(value, float)[()]  # NumPy's numbers, whose 1/0 is inf
 
 
-def _from_formula(text: str, given: dict[str, str], draw: bool) -> Target:
+def _from_formula(text: str, given: dict[str, str], draw: bool) -> FunctionAtPoint:
     formula = Formula(text, known=given)
     for name in given:
         if name not in formula.names:
@@ -123,13 +123,13 @@ def _from_formula(text: str, given: dict[str, str], draw: bool) -> Target:
         raise FormulaError(f"no value is given for {', '.join(missing)}; add {listed}", formula.text, *place)
     values.update((name, np.float64(round(rng.uniform(0.5, 1.5), 3))) for name in missing)
     args = tuple(values[name] for name in formula.names)
-    return Target(formula, formula.names, args, formula.text, True, tuple(missing))
+    return FunctionAtPoint(formula, formula.names, args, formula.text, True, tuple(missing))
 
 
 # -- functions in files -----------------------------------------------------------------------------------------
 
 
-def _from_file(path: str, name: str, given: dict[str, str], args: Sequence[str], draw: bool) -> Target:
+def _from_file(path: str, name: str, given: dict[str, str], args: Sequence[str], draw: bool) -> FunctionAtPoint:
     """A function of a file, with values from the command line, its defaults, or drawn at random."""
     f = load(path, name)
     title = f"{os.path.basename(path)}:{name}"
@@ -161,7 +161,7 @@ def _from_file(path: str, name: str, given: dict[str, str], args: Sequence[str],
     for i, word in enumerate(args[len(parameters) :], len(parameters)):
         names.append(f"x{len(names)}")
         values.append(argument(f"argument {i}", word, False))
-    return Target(f, tuple(names), tuple(values), title, False, tuple(drawn))
+    return FunctionAtPoint(f, tuple(names), tuple(values), title, False, tuple(drawn))
 
 
 def _words(parameters: Sequence[inspect.Parameter], given: dict[str, str], args: Sequence[str], title: str) -> dict[str, str]:
@@ -248,4 +248,4 @@ def as_floats(args: tuple[Any, ...], dtype: str | None) -> tuple[Any, ...]:
     return tuple(made)
 
 
-__all__ = ["Target", "UsageError", "argument", "as_floats", "load", "number", "target"]
+__all__ = ["FunctionAtPoint", "UsageError", "argument", "as_floats", "load", "number", "target"]

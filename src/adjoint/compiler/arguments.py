@@ -22,7 +22,7 @@ from ..device.arrays import gpu_of
 from ..numpy.layout import own
 from ..staging.lazy import Elsewhere
 from ..staging.type_queries import asks_for_sharing, compares_identity, line_of_bool, same_objects
-from .specialization import SAME_OBJECTS, Signature, Target, as_leaf, in_rows
+from .specialization import SAME_OBJECTS, GpuTarget, Signature, as_leaf, in_rows
 
 Function = Callable[..., Any]
 LARGEST_SENT = 1 << 20  # bytes: host arrays up to this size are copied to the GPU at each call
@@ -137,7 +137,7 @@ class Arguments:
             )
         return type(x) is not int or -(2**63) <= x < 2**63  # others have no dtype
 
-    def _target(self, leaves: list[Any], gpus: dict[int, int], structure: Structure) -> Target:
+    def _target(self, leaves: list[Any], gpus: dict[int, int], structure: Structure) -> GpuTarget:
         """The GPU that a call runs on. Arrays there become CuPy arrays; arrays that would have to be moved are refused."""
         from .cuda import gpu  # heavy: loads LLVM, and CuPy
 
@@ -160,7 +160,7 @@ class Arguments:
             leaves[i] = x = device.imported(leaves[i])
             if x.dtype.kind not in "biufc":
                 raise ArgumentError(f"{names[i]} of {name_of(self.f)} is an array of dtype {x.dtype}; jit takes numbers")
-        return Target(device.number, not gpus)
+        return GpuTarget(device.number, not gpus)
 
     def _donated(self, structure: Structure, count: int) -> tuple[int, ...]:
         """The flat inputs of the arguments that were donated."""
@@ -278,7 +278,7 @@ def to_stage(x: Any) -> Any:
     return x if isinstance(x, HOST) else Elsewhere(x, lambda: own_on_host(x))
 
 
-def check_gpus(f: Function, gpus: dict[str, int], target: Target | None) -> None:
+def check_gpus(f: Function, gpus: dict[str, int], target: GpuTarget | None) -> None:
     """Refuse outside arrays on another device than the arguments."""
     for name, number in gpus.items():
         if target is None or target.gpu != number:

@@ -28,7 +28,7 @@ PROFILED_CALLS, PROFILED_SECONDS = 1000, 1.0
 SAME_OBJECTS = "same objects"  # which arguments are the same object, beside the values of static ones
 
 
-class Target(NamedTuple):
+class GpuTarget(NamedTuple):
     """The GPU that a program runs on."""
 
     gpu: int
@@ -47,7 +47,7 @@ class Signature(NamedTuple):
     static: tuple[Any, ...]
     scalars: tuple[bool, ...]  # whether a 0-d value is a NumPy scalar, not an array
     strides: tuple[Any, ...] = ()  # where they matter: the strides of each array that is not in C order; None for the others
-    target: Target | None = None  # None: this processor
+    target: GpuTarget | None = None  # None: this processor
     donated: tuple[int, ...] = ()  # arguments whose memory results may take
     orders: tuple[Any, ...] = ()  # the keys of dicts that are not sorted: loops over them follow their order
 

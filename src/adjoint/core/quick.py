@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 
-class Pair(tuple[Any, ...]):
+class NativePair(tuple[Any, ...]):
     """The two functions of a native one, which is its method: the original and ours."""
 
     def __getattr__(self, name: str) -> Any:
@@ -18,7 +18,7 @@ class Pair(tuple[Any, ...]):
         return self[1]  # pickle asks for the method by its name
 
     def __reduce__(self) -> Any:
-        return Pair, (tuple(self),)
+        return NativePair, (tuple(self),)
 
 
 class Quick(functools.partial[Any]):
@@ -54,6 +54,6 @@ class Quick(functools.partial[Any]):
 
 def unquick(f: Any) -> Any:
     """Our form of a function, which is written in Python; anything else unchanged."""
-    if type(f) is types.BuiltinFunctionType and type(f.__self__) is Pair:
+    if type(f) is types.BuiltinFunctionType and type(f.__self__) is NativePair:
         return f.__self__[1]
     return f.ours if type(f) is Quick else f

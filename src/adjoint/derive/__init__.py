@@ -15,7 +15,7 @@ from .coupling import any_along, coupled, coupled_all, coupled_forward, is_decla
 from .forward import push
 from .partials import Partial, define, split
 from .products import Decay, decays, doubted, for_finite_numbers, has_zeros, product_of_tangents
-from .reverse import DROP, TYPE, VALUE, Plan, plan, transposes, watched
+from .reverse import DROP, TYPE, VALUE, ReversePlan, plan, transposes, watched
 
 __all__ = [
     "DROP",
@@ -23,7 +23,7 @@ __all__ = [
     "VALUE",
     "Decay",
     "Partial",
-    "Plan",
+    "ReversePlan",
     "any_along",
     "batched",
     "coupled",

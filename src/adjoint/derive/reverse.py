@@ -37,7 +37,7 @@ DROP, VALUE, TYPE = 0, 1, 2  # what a tape keeps of a value: nothing, the value,
 Pull = Callable[[Any, tuple[Any, ...], Sequence[Any], dict[str, Any]], Sequence[Any]]
 
 
-class Plan(NamedTuple):
+class ReversePlan(NamedTuple):
     """How reverse mode handles one op, for one set of differentiated arguments.
 
     wanted  which arguments are differentiated
@@ -59,7 +59,7 @@ class Plan(NamedTuple):
     masks: Callable[..., Any] | None = None
 
 
-def plan(op: Op, count: int, mask: int) -> Plan:
+def plan(op: Op, count: int, mask: int) -> ReversePlan:
     """The plan for an op of `count` arguments, of which those in `mask` (a bit each) are differentiated."""
     key = (count, mask)
     found = op.derived.get(key)
@@ -70,7 +70,7 @@ def plan(op: Op, count: int, mask: int) -> Plan:
     return found  # type: ignore[no-any-return]
 
 
-def _plan(op: Op, count: int, wanted: list[int]) -> Plan:
+def _plan(op: Op, count: int, wanted: list[int]) -> ReversePlan:
     if isinstance(op, Elementwise):
         return _elementwise_plan(op, wanted)
     if isinstance(op, Linear):
@@ -82,7 +82,7 @@ def _plan(op: Op, count: int, wanted: list[int]) -> Plan:
     raise UnsupportedError(f"{op.name!r} has no derivative")
 
 
-def _elementwise_plan(op: Elementwise, wanted: list[int]) -> Plan:
+def _elementwise_plan(op: Elementwise, wanted: list[int]) -> ReversePlan:
     partials = [split(op)[i] for i in wanted]
     for i, partial in zip(wanted, partials, strict=True):
         if partial.missing:
@@ -91,7 +91,7 @@ def _elementwise_plan(op: Elementwise, wanted: list[int]) -> Plan:
     step = _ElementwiseStep(op, wanted, partials)
     traced = all(partial.lines or partial.result or partial.number is not None for partial in partials)
     quick = _quick_pull(op, partials) if traced else step.pull
-    return Plan(tuple(wanted), keep, step.pull, quick, None, step.careful, step.masks if step.can_mask else None)
+    return ReversePlan(tuple(wanted), keep, step.pull, quick, None, step.careful, step.masks if step.can_mask else None)
 
 
 class _ElementwiseStep:
@@ -175,7 +175,7 @@ def _indexed(rule: Callable[..., Any], i: int) -> Callable[..., Any]:
     return lambda *args, **params: rule(*args, index=i, **params)
 
 
-def _linear_plan(op: Linear, count: int, wanted: list[int]) -> Plan:
+def _linear_plan(op: Linear, count: int, wanted: list[int]) -> ReversePlan:
     rules = transposes(op, count)
     if op.together:
         return _together_plan(op, count, wanted)
@@ -196,7 +196,7 @@ def _linear_plan(op: Linear, count: int, wanted: list[int]) -> Plan:
 
     keep = (DROP, *(_kept(op, j, rules[j] is None, wanted) for j in range(count)))
     if not isinstance(op, Multilinear):
-        return Plan(tuple(wanted), keep, quick, quick, op.into, None)
+        return ReversePlan(tuple(wanted), keep, quick, quick, op.into, None)
 
     def with_zeros(g: Any, live_in: Any, saved: Any, types: Any, params: dict[str, Any]) -> Any:
         result = []
@@ -211,7 +211,7 @@ def _linear_plan(op: Linear, count: int, wanted: list[int]) -> Plan:
     def careful(g: Any, origin: Any, saved: Any, types: Any, params: dict[str, Any]) -> Any:
         return with_zeros(g, origin.live_in, saved, types, params)
 
-    return Plan(tuple(wanted), keep, pull, quick, op.into, careful)
+    return ReversePlan(tuple(wanted), keep, pull, quick, op.into, careful)
 
 
 def _kept(op: Linear, j: int, is_constant: bool, wanted: list[int]) -> int:
@@ -221,7 +221,7 @@ def _kept(op: Linear, j: int, is_constant: bool, wanted: list[int]) -> int:
     return DROP if wanted == [j] else TYPE  # a lone argument's type comes with the call
 
 
-def _product_plan(op: Linear, wanted: list[int]) -> Plan:
+def _product_plan(op: Linear, wanted: list[int]) -> ReversePlan:
     """A product of the chain rule, differentiated again: of one factor the derivative is the other."""
     keep = (DROP, VALUE if 1 in wanted else TYPE, VALUE if 0 in wanted else TYPE)
 
@@ -248,22 +248,22 @@ def _product_plan(op: Linear, wanted: list[int]) -> Plan:
             for k, (i, t) in enumerate(zip(wanted, types, strict=True))
         ]
 
-    return Plan(tuple(wanted), keep, pull, quick, None, careful, masks)
+    return ReversePlan(tuple(wanted), keep, pull, quick, None, careful, masks)
 
 
 def _filled(rule: Callable[..., Any], t: Any, i: int, params: dict[str, Any]) -> Callable[..., Any]:
     return lambda g, *others: rule(g, *others[:i], t, *others[i:], **params)
 
 
-def _together_plan(op: Linear, count: int, wanted: list[int]) -> Plan:
+def _together_plan(op: Linear, count: int, wanted: list[int]) -> ReversePlan:
     def pull(g: Any, saved: Any, types: Any, params: dict[str, Any]) -> Any:
         cotangents = op.transposes(g, *saved[1:], **params)
         return [fit(cotangents[i], t) for i, t in zip(wanted, types, strict=True)]
 
-    return Plan(tuple(wanted), (DROP, *(TYPE,) * count), pull, pull)
+    return ReversePlan(tuple(wanted), (DROP, *(TYPE,) * count), pull, pull)
 
 
-def _opaque_plan(op: Opaque, count: int, wanted: list[int]) -> Plan:
+def _opaque_plan(op: Opaque, count: int, wanted: list[int]) -> ReversePlan:
     rule = op.vjp
     if rule is None:
         raise UnsupportedError(f"no reverse rule for {op.name!r}; declare vjp=, or use forward mode")
@@ -281,7 +281,7 @@ def _opaque_plan(op: Opaque, count: int, wanted: list[int]) -> Plan:
         parts, met = watched(lambda: pull(g, saved, types, params))
         return [c if c is None else c * np.nan for c in parts] if met else parts
 
-    return Plan(tuple(wanted), keep, pull, quick if is_declared(op) else pull)
+    return ReversePlan(tuple(wanted), keep, pull, quick if is_declared(op) else pull)
 
 
 def watched(rule: Callable[[], Any]) -> tuple[Any, bool]:
@@ -336,7 +336,7 @@ def _reads(op: Opaque, count: int) -> set[int]:
     return marks.read
 
 
-def _structured_plan(op: Structured, count: int, wanted: list[int]) -> Plan:
+def _structured_plan(op: Structured, count: int, wanted: list[int]) -> ReversePlan:
     """If only the results are available: the op runs again with its residuals. A tape asks for both at once instead."""
     flags = tuple(i in wanted for i in range(count))
 
@@ -344,4 +344,4 @@ def _structured_plan(op: Structured, count: int, wanted: list[int]) -> Plan:
         _, residuals, back = op.vjp(saved[1:], flags, params)
         return back(gs, residuals)
 
-    return Plan(tuple(wanted), (DROP, *(VALUE,) * count), pull, pull)
+    return ReversePlan(tuple(wanted), (DROP, *(VALUE,) * count), pull, pull)

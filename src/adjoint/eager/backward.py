@@ -21,7 +21,7 @@ from ..core.errors import FreedError, written_on
 from ..core.floating import quiet
 from ..core.op import Opaque, Pull
 from ..core.types import Value
-from ..derive import Plan
+from ..derive import ReversePlan
 from ..ops.elementwise import add, is_finite
 from . import rules
 from .origin import Given, Marked, Origin, Several, Sum, through
@@ -176,7 +176,7 @@ class Pass:
 
         Ordinary products if everything is plain and finite, else products with strong zeros.
         """
-        step: Plan = node.plan  # type: ignore[assignment]
+        step: ReversePlan = node.plan  # type: ignore[assignment]
         if saved and isinstance(saved[0], Pull):
             return self.pull_structured(saved[0], g, saved[1]), False
         if saved and isinstance(saved[0], Nested):

@@ -25,7 +25,7 @@ from ..core.errors import user_line
 from ..core.floating import tell
 from ..core.op import Constant, Op, Opaque, Structured
 from ..core.types import Shape, Type, Value, dtype_of, shape_of
-from ..derive import TYPE, VALUE, Plan, plan
+from ..derive import TYPE, VALUE, ReversePlan, plan
 from .mutation import SMALL, Watch
 from .origin import Origin
 from .overflow import is_silent, is_silent_loop, mark
@@ -47,7 +47,7 @@ class Node:
         self,
         op: Op | None,
         parents: Sequence[Node],
-        plan: Plan | None,
+        plan: ReversePlan | None,
         saved: Any,
         params: dict[str, Any],
         shape: Shape,
@@ -195,7 +195,7 @@ class Tape(Trace):
             values.append(a)
         return values, parents, mask, plain
 
-    def secure_constants(self, step: Plan, values: list[Any], mask: int) -> None:
+    def secure_constants(self, step: ReversePlan, values: list[Any], mask: int) -> None:
         """Protect the constant arrays that a step saves against later writes."""
         for i, what in enumerate(step.keep[1:]):
             if what == VALUE and not mask >> i & 1 and type(values[i]) is ndarray:
@@ -247,7 +247,7 @@ class Tape(Trace):
         flags = tuple([bool(mask >> i & 1) for i in range(len(values))])
         values = [self.secure(v) if type(v) is ndarray and not flag else v for v, flag in zip(values, flags, strict=True)]
         ys, residuals, back = op.vjp(values, flags, params)
-        step = Plan(tuple(i for i, flag in enumerate(flags) if flag), (), _pull_structured, _pull_structured)
+        step = ReversePlan(tuple(i for i, flag in enumerate(flags) if flag), (), _pull_structured, _pull_structured)
         self.complicate()
         return self.outputs(ys, Outputs(op, parents, step, (back, residuals), params, (), None, False), args)  # type: ignore[arg-type]
 

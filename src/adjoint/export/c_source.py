@@ -24,7 +24,7 @@ from .c_names import check_names, names_of
 from .c_vecmath import used
 from .lowering import lower
 from .program import Part, file_named, parts, titled, write_beside
-from .spelling import BOOL, COMPARISONS, RULES, WORK, Place, Spelling, filled
+from .spelling import BOOL, COMPARISONS, RULES, WORK, Language, Pointer, filled
 from .steps import DTYPES, ERRORS, StepWriter, Work
 from .template import Template
 
@@ -139,13 +139,13 @@ def _function(spelling: CSpelling, part: Part, work: Work) -> list[str]:
     scalars = [t.shape == () for t in part.given] + [False] * len(lowered.outputs)
     buffers = [*lowered.inputs, *(v.buffer for v in lowered.outputs)]
     for name, buffer, is_scalar in zip(names, buffers, scalars, strict=True):
-        writer.places[buffer] = Place(f"&{name}" if is_scalar else name)
+        writer.places[buffer] = Pointer(f"&{name}" if is_scalar else name)
     writer.run()
     lines = _unused([*names, "work"], writer.text.lines) + writer.text.lines
     return lines if lowered.can_fail else [*lines, "  return 0;"]
 
 
-class CSpelling(Spelling):
+class CSpelling(Language):
     """C99. Memory is a pointer."""
 
     lanes = 8
@@ -189,25 +189,25 @@ class CSpelling(Spelling):
         move = f"++{index}" if step == 1 else f"{index} += {step}"
         return f"for (ptrdiff_t {index} = {_bare(start)}; {index} < {stop}; {move})"
 
-    def element(self, place: Place, index: str, dtype: Dtype) -> str:
+    def element(self, place: Pointer, index: str, dtype: Dtype) -> str:
         read = self.target(place, index)
         return f"({read} != 0)" if dtype.kind == "b" else read
 
-    def target(self, place: Place, index: str) -> str:
+    def target(self, place: Pointer, index: str) -> str:
         if place.array.startswith("&") and index == "0":
             return place.array[1:]
         return f"{place.array}[{_sum(place.at, index)}]"
 
-    def parameter(self, name: str, dtype: Dtype, constant: bool, given: Place | None = None) -> tuple[str, Place]:
-        return f"{'const ' * constant}{TYPES[dtype.name]} *restrict {name}", Place(name)
+    def parameter(self, name: str, dtype: Dtype, constant: bool, given: Pointer | None = None) -> tuple[str, Pointer]:
+        return f"{'const ' * constant}{TYPES[dtype.name]} *restrict {name}", Pointer(name)
 
-    def argument(self, place: Place) -> str:
+    def argument(self, place: Pointer) -> str:
         return place.array if place.at == "0" else f"{place.array} + {place.at}"
 
-    def pointer(self, name: str, place: Place, dtype: Dtype, constant: bool) -> tuple[str, Place]:
-        return f"{'const ' * constant}{TYPES[dtype.name]} *{name} = {self.argument(place)};", Place(name)
+    def pointer(self, name: str, place: Pointer, dtype: Dtype, constant: bool) -> tuple[str, Pointer]:
+        return f"{'const ' * constant}{TYPES[dtype.name]} *{name} = {self.argument(place)};", Pointer(name)
 
-    def assign(self, target: Place, source: Place) -> str:
+    def assign(self, target: Pointer, source: Pointer) -> str:
         return f"{target.array} = {source.array};"
 
     def as_index(self, value: str) -> str:
@@ -255,13 +255,13 @@ class CSpelling(Spelling):
         text = "\n".join([*_unused(given, lines), *lines])
         return self.shared(what, lambda name: f"{attribute}static {kind} {name}({', '.join(given) or 'void'}) {{\n{text}\n}}")
 
-    def constant(self, data: np.ndarray[Any, Any]) -> Place:
+    def constant(self, data: np.ndarray[Any, Any]) -> Pointer:
         name = f"c{len(self.constants)}"
         numbers = self.numbers(data) or [self.literal(0, data.dtype)]
         rows = [", ".join(numbers[i : i + _LONGEST_ROW]) for i in range(0, len(numbers), _LONGEST_ROW)]
         inside = "\n  " + ",\n  ".join(rows) + "\n" if len(rows) > 1 else rows[0]
         self.constants.append(f"static const {TYPES[data.dtype.name]} {name}[{len(numbers)}] = {{{inside}}};")
-        return Place(name)
+        return Pointer(name)
 
     def numbers(self, data: np.ndarray[Any, Any]) -> list[str]:
         """The elements of a constant. Many floats have hexadecimal digits, which are written and read faster."""
@@ -270,8 +270,8 @@ class CSpelling(Spelling):
         numbers = list(map(float.hex, data.ravel().tolist()))
         return numbers if data.dtype.itemsize == 8 else [f"{x}f" for x in numbers]
 
-    def work(self, dtype: Dtype, offset: int) -> Place:
-        return Place(f"work->{WORK[dtype.name]}", str(offset))
+    def work(self, dtype: Dtype, offset: int) -> Pointer:
+        return Pointer(f"work->{WORK[dtype.name]}", str(offset))
 
     def routine(self, name: str, template: Template, dtype: Dtype) -> str:
         f = "" if dtype.itemsize == 8 else "f"

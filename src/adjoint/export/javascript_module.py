@@ -25,7 +25,7 @@ from ..core.errors import ArgumentError, UnsupportedError, boundary
 from .javascript_math import HELPERS, NEEDS, OURS
 from .lowering import lower
 from .program import Part, file_named, parts, write_beside
-from .spelling import COMPARISONS, MATH, OWN_NAMES, RULES, WORK, Place, Spelling, filled, renamed, words
+from .spelling import COMPARISONS, MATH, OWN_NAMES, RULES, WORK, Language, Pointer, filled, renamed, words
 from .steps import DTYPES, ERRORS, StepWriter, Work
 from .template import Template
 
@@ -152,7 +152,7 @@ def _function(spelling: JavaScript, part: Part, work: Work) -> str:
     for name, buffer, t in zip(given, lowered.inputs, part.given, strict=True):
         if t.shape:
             text.add(f"check({name}, {ARRAYS[t.dtype.name]}, {buffer.size}, {quoted(f'{part.name}: {name}')});")
-            writer.places[buffer] = writer.reserve(t.dtype, buffer.size) if buffer in copied else Place(name)
+            writer.places[buffer] = writer.reserve(t.dtype, buffer.size) if buffer in copied else Pointer(name)
             if buffer in copied:
                 text.add(f"{writer.places[buffer].array}.set({name}, {writer.places[buffer].at});")
         else:
@@ -174,7 +174,7 @@ def _function(spelling: JavaScript, part: Part, work: Work) -> str:
             else f"const {name} = out ?? new {kind}({buffer.size});"
         )
         text.add(f"check({name}, {kind}, {buffer.size}, {quoted(f'{part.name}: {source}')});")
-        writer.places[buffer] = writer.reserve(t.dtype, buffer.size) if buffer in copied else Place(name)
+        writer.places[buffer] = writer.reserve(t.dtype, buffer.size) if buffer in copied else Pointer(name)
     body = writer.text
     writer.run_steps()
     writer.check()
@@ -211,7 +211,7 @@ def quoted(text: str) -> str:
     return f'"{text}"'
 
 
-class JavaScript(Spelling):
+class JavaScript(Language):
     """JavaScript. Memory is a typed array and an offset."""
 
     equal, unequal = "===", "!=="
@@ -262,11 +262,11 @@ class JavaScript(Spelling):
         move = f"++{index}" if step == 1 else f"{index} += {step}"
         return f"for (let {index} = {start}; {index} < {stop}; {move})"
 
-    def element(self, place: Place, index: str, dtype: Dtype) -> str:
+    def element(self, place: Pointer, index: str, dtype: Dtype) -> str:
         read = self.target(place, index)
         return f"({read} !== 0)" if dtype.kind == "b" else read
 
-    def target(self, place: Place, index: str) -> str:
+    def target(self, place: Pointer, index: str) -> str:
         at = self.sum_of([place.at, index])
         return f"{place.array}[{self.whole(at)}]"
 
@@ -276,20 +276,20 @@ class JavaScript(Spelling):
     def times(self, index: str, stride: int) -> str:
         return index if stride == 1 else f"Math.imul({index}, {stride})"
 
-    def parameter(self, name: str, dtype: Dtype, constant: bool, given: Place | None = None) -> tuple[str, Place]:
+    def parameter(self, name: str, dtype: Dtype, constant: bool, given: Pointer | None = None) -> tuple[str, Pointer]:
         shared = _WORK[dtype.name]  # V8 knows the length of this array, and where it is
-        return name, Place(shared, name) if given is None or given.array == shared else Place(name)
+        return name, Pointer(shared, name) if given is None or given.array == shared else Pointer(name)
 
-    def argument(self, place: Place) -> str:
+    def argument(self, place: Pointer) -> str:
         return f"{place.array}, {place.at}"
 
-    def buffer(self, place: Place) -> str:
+    def buffer(self, place: Pointer) -> str:
         return place.at if place.array in _WORK.values() else place.array
 
-    def pointer(self, name: str, place: Place, dtype: Dtype, constant: bool) -> tuple[str, Place]:
-        return f"let {name} = {place.at};", Place(place.array, name)
+    def pointer(self, name: str, place: Pointer, dtype: Dtype, constant: bool) -> tuple[str, Pointer]:
+        return f"let {name} = {place.at};", Pointer(place.array, name)
 
-    def assign(self, target: Place, source: Place) -> str:
+    def assign(self, target: Pointer, source: Pointer) -> str:
         return f"{target.at} = {source.at};"
 
     def as_index(self, value: str) -> str:
@@ -375,12 +375,12 @@ class JavaScript(Spelling):
         text = "\n".join(body)
         return self.shared(what, lambda name: f"function {name}({', '.join(parameters)}) {{\n{text}\n}}")
 
-    def constant(self, data: np.ndarray[Any, Any]) -> Place:
+    def constant(self, data: np.ndarray[Any, Any]) -> Pointer:
         name = f"c{len(self.constants)}"
         shared = _WORK[data.dtype.name]
         self.constants.append(f"{shared}.set({self.numbers(data)}, {name});")
         self.sizes.append((data.dtype, data.size))
-        return Place(shared, name)
+        return Pointer(shared, name)
 
     def numbers(self, data: np.ndarray[Any, Any]) -> str:
         """The elements of a constant. Many of them are bytes, which are written and read faster."""
@@ -403,8 +403,8 @@ class JavaScript(Spelling):
             made.append(f"const c{i} = {at};\n{text}")
         return made
 
-    def work(self, dtype: Dtype, offset: int) -> Place:
-        return Place(_WORK[dtype.name], str(offset))
+    def work(self, dtype: Dtype, offset: int) -> Pointer:
+        return Pointer(_WORK[dtype.name], str(offset))
 
     def routine(self, name: str, template: Template, dtype: Dtype) -> str:
         meanings = {"INT32": "", "INT": "let", "COUNT": "const", "REAL": "let", "ZERO": "0", "ONE": "1", "NOT_A_NUMBER": "NaN"}

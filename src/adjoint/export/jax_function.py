@@ -60,8 +60,8 @@ from .normal import (
     WITH_HALVES,
     Call,
     Dtype,
+    LanguageOps,
     Spelling,
-    Target,
     has_elements,
     normal,
 )
@@ -240,7 +240,7 @@ _REFUSED: dict[Op, str] = {
     hypergeometric.hyp1f1: _INACCURATE,
     hypergeometric.hyp2f1: f"{_INACCURATE}, and at infinity it does not return",
 }
-TARGET = Target("a JAX function", WITH_HALVES, TABLE, _REFUSED)
+TARGET = LanguageOps("a JAX function", WITH_HALVES, TABLE, _REFUSED)
 
 # -- graphs -----------------------------------------------------------------------------------------------------
 

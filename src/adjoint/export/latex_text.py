@@ -35,8 +35,8 @@ from ..ops.norm import norm
 from ..ops.reduce import prod
 from ..ops.solve import inv, solve
 from ..staging.stage import Stage
-from ..view.notation import APPLY, ATOM, POWER, PRODUCT, Latex, Text, escape_latex
-from ..view.writer import Writer
+from ..view.notation import APPLY, ATOM, POWER, PRODUCT, Latex, Piece, escape_latex
+from ..view.writer import GraphWriter
 from .program import Part, parts, write
 
 LINES = 30  # of one block
@@ -78,12 +78,12 @@ def latex(
 def _shown(part: Part) -> Iterator[str]:
     yield rf"\paragraph{{\texttt{{{_plain(part.summary)}}}}}"
     graph = _finite(part.graph)
-    inputs = [Text(_LATEX.variable(name)) for name in graph.input_names]
+    inputs = [Piece(_LATEX.variable(name)) for name in graph.input_names]
     yield from _Formulas(graph, inputs, [f"{_LATEX.variable(name)} &=" for name in part.output_names]).blocks()
 
 
 def _plain(text: str) -> str:
-    """Text outside mathematics."""
+    """Piece outside mathematics."""
     for sign in "_{}#%&$":
         text = text.replace(sign, f"\\{sign}")
     return text.replace("->", r"$\to$")
@@ -186,19 +186,19 @@ class _Mathematics(Latex):
             return f"{self.variable(base)}_{{{super().variable(rest)}}}"
         return super().variable(name)
 
-    def apply(self, op: Op | str, args: Sequence[Text], options: Sequence[str] = ()) -> Text:
+    def apply(self, op: Op | str, args: Sequence[Piece], options: Sequence[str] = ()) -> Piece:
         found = super().apply(op, args, options)
         if found.level == APPLY and not re.match(r"\\(arc)?(sin|cos|tan|ln|log|exp)", found.text):
-            return Text(rf"{self.word(op)}({args[0].text})")  # σ(x) is not a product
+            return Piece(rf"{self.word(op)}({args[0].text})")  # σ(x) is not a product
         return found
 
-    def product(self, a: Text, b: Text) -> Text:
+    def product(self, a: Piece, b: Piece) -> Piece:
         if "1" in (a.text, b.text):
             return b if a.text == "1" else a
-        right = b if b.level >= PRODUCT and not b.text.startswith("-") else Text(self.inside(b, POWER))
+        right = b if b.level >= PRODUCT and not b.text.startswith("-") else Piece(self.inside(b, POWER))
         return super().product(a, right)
 
-    def add(self, a: Text, b: Text) -> Text:
+    def add(self, a: Piece, b: Piece) -> Piece:
         return b if a.text == "0" else super().add(a, b)
 
     def number(self, x: Any) -> str:
@@ -232,15 +232,15 @@ _LATEX, _ELEMENTWISE = _Mathematics(), _Elementwise()
 
 
 #: Of a loop or a branch: how it starts; the first inputs of each body, which do not change; how its results are introduced.
-_Layout = tuple[str, dict[str, Sequence[Text]], dict[str, list[str]]]
+_Layout = tuple[str, dict[str, Sequence[Piece]], dict[str, list[str]]]
 
 
-class _Formulas(Writer):
+class _Formulas(GraphWriter):
     """The lines of a graph, and below them those of the bodies of its loops. `inputs` are the texts of its inputs."""
 
-    def __init__(self, graph: Graph, inputs: Sequence[Text], results: Sequence[str] = ()) -> None:
+    def __init__(self, graph: Graph, inputs: Sequence[Piece], results: Sequence[str] = ()) -> None:
         super().__init__(_LATEX, graph)
-        self.texts: dict[int, Text] = dict(enumerate(inputs))
+        self.texts: dict[int, Piece] = dict(enumerate(inputs))
         self.lines: list[str] = []
         self.below: list[str] = []  # bodies of loops
         self.named = 0
@@ -255,8 +255,8 @@ class _Formulas(Writer):
                 continue
             if equation.op is slogdet:
                 a = self.operand(equation.inputs[0])
-                self.texts[equation.outputs[0]] = Text(rf"\operatorname{{sgn}} \det {_LATEX.inside(a, ATOM)}", APPLY)
-                self.texts[equation.outputs[1]] = Text(rf"\ln \left|\det {_LATEX.inside(a, ATOM)}\right|", APPLY)
+                self.texts[equation.outputs[0]] = Piece(rf"\operatorname{{sgn}} \det {_LATEX.inside(a, ATOM)}", APPLY)
+                self.texts[equation.outputs[1]] = Piece(rf"\ln \left|\det {_LATEX.inside(a, ATOM)}\right|", APPLY)
                 continue
             (number, *more), text = equation.outputs, self.formula(equation)
             short = self.notation.width(text.text) <= WIDTH and r"\begin" not in text.text
@@ -268,10 +268,10 @@ class _Formulas(Writer):
     def name(self, number: int) -> str:
         return self.texts[number].text
 
-    def operand(self, o: Operand) -> Text:
+    def operand(self, o: Operand) -> Piece:
         return self.texts[o] if isinstance(o, int) else self.literal(o)
 
-    def formula(self, equation: Equation) -> Text:
+    def formula(self, equation: Equation) -> Piece:
         args = [self.operand(o) for o in equation.inputs]
         types = [self.types[o] if isinstance(o, int) else o.type for o in equation.inputs]
         if equation.op in (reshape, broadcast_to) or (equation.op is cast and equation.types[0].dtype.kind == "f"):
@@ -279,17 +279,17 @@ class _Formulas(Writer):
         if equation.op in (sum_, prod) and types[0].ndim:
             axes = np.atleast_1d(equation.params["axis"])
             below = "" if len(axes) == types[0].ndim else rf"_{{\text{{axis }}{', '.join(map(str, axes))}}}"
-            inner = Text(args[0].text, 0) if args[0].text.startswith("-") else args[0]
-            return Text(rf"\{equation.op.name}{below} {self.notation.inside(inner, PRODUCT)}", APPLY)
+            inner = Piece(args[0].text, 0) if args[0].text.startswith("-") else args[0]
+            return Piece(rf"\{equation.op.name}{below} {self.notation.inside(inner, PRODUCT)}", APPLY)
         if equation.op is matmul and all(t.ndim == 1 for t in types):
             return self.notation.matmul(self.notation.transpose(args[0]), args[1])
         if equation.op in (solve, inv):
-            inverse = Text(f"{self.notation.inside(args[0], ATOM)}^{{-1}}", POWER)
+            inverse = Piece(f"{self.notation.inside(args[0], ATOM)}^{{-1}}", POWER)
             return self.notation.matmul(inverse, args[1]) if equation.op is solve else inverse
         if equation.op is norm and types[0].ndim == 1:
-            return Text(rf"\left\|{args[0].text}\right\|")
+            return Piece(rf"\left\|{args[0].text}\right\|")
         if equation.op is gather and len(args) == 2 and not equation.params["axis"]:
-            return Text(f"{self.notation.inside(args[0], ATOM)}_{{{args[1].text}}}")
+            return Piece(f"{self.notation.inside(args[0], ATOM)}_{{{args[1].text}}}")
         self.notation = _ELEMENTWISE if len(types) == 2 and all(t.ndim for t in types) else _LATEX
         found = self.call(equation.op, args, equation.params, types[0] if types else None)
         self.notation = _LATEX
@@ -299,7 +299,7 @@ class _Formulas(Writer):
         """A separate line, with names for its results."""
         for number in outputs:
             self.named += 1
-            self.texts[number] = Text(self.notation.value(self.named))
+            self.texts[number] = Piece(self.notation.value(self.named))
         self.lines.append(f"{', '.join(map(self.name, outputs))} &= {right}")
 
     def _branches(self, equation: Equation) -> bool:
@@ -312,7 +312,7 @@ class _Formulas(Writer):
         cases = rf"{yes} & \text{{if }} {test.text} \\ {no} & \text{{otherwise}}"
         formula = rf"\begin{{cases}} {cases} \end{{cases}}"
         if equation.outputs[0] in self.ends:
-            self.texts[equation.outputs[0]] = Text(formula)
+            self.texts[equation.outputs[0]] = Piece(formula)
         else:
             self._line(equation.outputs, formula)
         return True
@@ -330,19 +330,19 @@ class _Formulas(Writer):
         names = ", ".join(map(self.name, equation.outputs))
         for key, graph in graphs.items():
             given = known.get(key, ())
-            inputs = [*given, *(Text(_LATEX.variable(name)) for name in graph.input_names[len(given) :])]
+            inputs = [*given, *(Piece(_LATEX.variable(name)) for name in graph.input_names[len(given) :])]
             self.below.append(rf"where {key} of ${names}$, \texttt{{{_plain(equation.op.name)}}}, is")
             results = ends.get(key) or [r"\text{result} &="] * len(graph.outputs)
             self.below.extend(_Formulas(graph, inputs, results).blocks())
 
-    def _while(self, args: Sequence[Text], params: dict[str, Any]) -> _Layout:
+    def _while(self, args: Sequence[Piece], params: dict[str, Any]) -> _Layout:
         body, asked, fixed = params["body"], params["cond_consts"], params["body_consts"]
         start = self._started(body, args[asked + fixed :], fixed)
         updates = [rf"{_LATEX.variable(name)} &\gets" for name in body.input_names[fixed:]]
         known = {"cond": args[:asked], "body": args[asked : asked + fixed]}
         return start, known, {"cond": [r"\text{go on if } &"], "body": updates}
 
-    def _scan(self, args: Sequence[Text], params: dict[str, Any]) -> _Layout:
+    def _scan(self, args: Sequence[Piece], params: dict[str, Any]) -> _Layout:
         body, fixed, length = params["body"], params["consts"], params["length"]
         last = fixed + params["carries"]  # behind it, the rows
         start = self._started(body, args[fixed:last], fixed)
@@ -354,11 +354,11 @@ class _Formulas(Writer):
         updates += [r"\text{row } k &="] * (len(body.outputs) - params["carries"])
         return start, {"body": args[:fixed]}, {"body": updates}
 
-    def _cond(self, args: Sequence[Text], params: dict[str, Any]) -> _Layout:
+    def _cond(self, args: Sequence[Piece], params: dict[str, Any]) -> _Layout:
         return args[0].text, dict.fromkeys(bodies(params), args[1:]), {}
 
     @staticmethod
-    def _started(body: Graph, args: Sequence[Text], first: int) -> str:
+    def _started(body: Graph, args: Sequence[Piece], first: int) -> str:
         names = body.input_names[first : first + len(args)]
         return ", ".join(rf"{_LATEX.variable(name)} \gets {x.text}" for name, x in zip(names, args, strict=True))
 
@@ -371,7 +371,7 @@ class _Formulas(Writer):
         yield from self.below
 
 
-_LAYOUTS: dict[Op, Callable[[_Formulas, Sequence[Text], dict[str, Any]], _Layout]] = {
+_LAYOUTS: dict[Op, Callable[[_Formulas, Sequence[Piece], dict[str, Any]], _Layout]] = {
     control.while_: _Formulas._while,
     control.scan: _Formulas._scan,
     control.cond: _Formulas._cond,

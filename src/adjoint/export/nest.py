@@ -21,9 +21,9 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from ..compiler.llvm.nest import BLOCK, Reducing, segments
-from ..compiler.lower.kernel import Buffer, Kernel, Reduce, Scalar, View, Window
+from ..compiler.lower.kernel import Buffer, Kernel, KernelLine, Reduce, View, Window
 from ..compiler.lower.step import RowTiles
-from .spelling import Place, Spelling, Text
+from .spelling import IndentedText, Language, Pointer
 
 _MOST_COPIED = 60  # lines of a loop that is written twice, for whole vectors and for the rest
 _MANY = 4  # vectors in a loop from which on several are added side by side
@@ -35,7 +35,7 @@ _COPIES = ((24, 4), (72, 2))  # lines of a loop, and how many iterations are wri
 _CALLS = 4  # functions that V8 inlines at most; other calls allocate their results
 
 
-class Index(NamedTuple):
+class ShiftedIndex(NamedTuple):
     """The index of a loop, plus a number that is known here."""
 
     name: str
@@ -49,9 +49,9 @@ class Nest(Reducing):
     """Writes one kernel as a function of its buffers; in row tiles also of the range of its outermost loop."""
 
     def __init__(
-        self, spelling: Spelling, kernel: Kernel, tiles: RowTiles | None = None, *, places: Mapping[Buffer, Place]
+        self, spelling: Language, kernel: Kernel, tiles: RowTiles | None = None, *, places: Mapping[Buffer, Pointer]
     ) -> None:
-        self.spelling, self.kernel, self.text = spelling, kernel, Text()
+        self.spelling, self.kernel, self.text = spelling, kernel, IndentedText()
         self.own = tiles.own if tiles else {}  # buffers that hold only the iterations of a call
         self.begun = tiles.totals if tiles else {}  # results that a call adds to
         self.loops = kernel.loops
@@ -69,8 +69,8 @@ class Nest(Reducing):
         self.needs = self.loops_of_lines()
         self.values: dict[int, str] = {}  # lines that are computed already, outside the innermost loop
         self.loaded: dict[tuple[Buffer, str, str], str] = {}  # elements that are in a variable
-        self.bases: dict[tuple[Buffer, tuple[int, ...]], Place] = {}  # where the innermost loop begins in a buffer
-        self.indices: list[Index] = []
+        self.bases: dict[tuple[Buffer, tuple[int, ...]], Pointer] = {}  # where the innermost loop begins in a buffer
+        self.indices: list[ShiftedIndex] = []
         self.ranges: list[tuple[int, int]] = []  # of the indices
         self.totals: dict[int, str] = {}  # variables of the reductions under way
         self.names = 0
@@ -191,11 +191,11 @@ class Nest(Reducing):
         outer, lane = self.fresh("i"), self.fresh("l")
         with self.block(spelling.loop(outer, start, end, lanes)), self.block(spelling.loop(lane, "0", str(lanes))):
             self.totals = {i: f"{name}[{lane}]" for i, name in names.items()}
-            self.inside(Index(f"({outer} + {lane})"), level)
+            self.inside(ShiftedIndex(f"({outer} + {lane})"), level)
         self.totals = initial
         if end != stop:
             with self.block(spelling.loop(outer, end, stop)):
-                self.inside(Index(outer), level)
+                self.inside(ShiftedIndex(outer), level)
         for i, name in names.items():
             how = self.kernel.reductions[i].how
             half, lane = self.fresh("h"), self.fresh("l")
@@ -216,11 +216,11 @@ class Nest(Reducing):
         index = self.fresh("i")
         with self.block(spelling.loop(index, start, end, copies)):
             for ahead, self.totals in enumerate(totals):
-                self.inside(Index(index, ahead), level)
+                self.inside(ShiftedIndex(index, ahead), level)
         self.totals = initial
         if end != stop:
             with self.block(spelling.loop(index, end, stop)):
-                self.inside(Index(index), level)
+                self.inside(ShiftedIndex(index), level)
         for own in totals[1:]:
             for i, name in own.items():
                 r = self.kernel.reductions[i]
@@ -253,7 +253,7 @@ class Nest(Reducing):
             place, at = self.position(View(view.buffer, view.shape, view.strides), strides=outer)
             name = self.fresh("p")
             self.text.add(self.spelling.index(name, self.spelling.whole(self.spelling.sum_of([place.at, at]))))
-            self.bases[key] = Place(place.array, name)
+            self.bases[key] = Pointer(place.array, name)
 
     def wants_lanes(self, level: int) -> bool:
         """Whether the innermost loop carries nothing but sums and products of floats."""
@@ -265,12 +265,12 @@ class Nest(Reducing):
     def counted(self, index: str, start: str, stop: str, level: int) -> None:
         if start == "0" and stop == "1":
             with self.scope():
-                self.inside(Index("0"), level)
+                self.inside(ShiftedIndex("0"), level)
             return
         with self.block(self.spelling.loop(index, start, stop)):
-            self.inside(Index(index), level)
+            self.inside(ShiftedIndex(index), level)
 
-    def inside(self, index: Index, level: int) -> None:
+    def inside(self, index: ShiftedIndex, level: int) -> None:
         self.indices.append(index)
         self.level(level + 1)
         self.indices.pop()
@@ -326,7 +326,7 @@ class Nest(Reducing):
         for i, r in enumerate(self.kernel.reductions):
             text.add(f"{self.totals[i]} = {spelling.combine(r.how, r.view.dtype, self.totals[i], values[r.scalar])};")
 
-    def compute(self, lines: Sequence[Scalar], level: int) -> None:
+    def compute(self, lines: Sequence[KernelLine], level: int) -> None:
         """The lines that depend on the loops around this level, and on no other."""
         for i, line in enumerate(lines):
             if self.needs[i] == level and line.kind != "const":
@@ -334,7 +334,7 @@ class Nest(Reducing):
             elif line.kind == "const":
                 self.values[i] = self.spelling.literal(line.data, line.dtype)
 
-    def run(self, lines: Sequence[Scalar], known: dict[int, str]) -> dict[int, str]:
+    def run(self, lines: Sequence[KernelLine], known: dict[int, str]) -> dict[int, str]:
         """The values of lines of code, at the current point of the loops."""
         values = dict(known)
         for i, line in enumerate(lines):
@@ -342,7 +342,7 @@ class Nest(Reducing):
                 values[i] = self.value(line, lines, values)
         return values
 
-    def value(self, line: Scalar, lines: Sequence[Scalar], values: dict[int, str]) -> str:
+    def value(self, line: KernelLine, lines: Sequence[KernelLine], values: dict[int, str]) -> str:
         """The value of a line: a variable, or a literal."""
         if line.kind == "const":
             return self.spelling.literal(line.data, line.dtype)
@@ -363,14 +363,14 @@ class Nest(Reducing):
         self.text.add(self.spelling.let(name, dtype, value))
         return name
 
-    def load(self, view: View, where: tuple[Place, str]) -> str:
+    def load(self, view: View, where: tuple[Pointer, str]) -> str:
         """An element; one that was read before is not read again, unless the kernel writes to its buffer."""
         key = view.buffer, where[0].at, where[1]
         if key not in self.loaded or view.buffer in self.written:
             self.loaded[key] = self.let(view.dtype, self.spelling.element(*where, view.dtype))
         return self.loaded[key]
 
-    def window(self, inner: tuple[Scalar, ...], window: Window, elsewhere: str, dtype: Any) -> str:
+    def window(self, inner: tuple[KernelLine, ...], window: Window, elsewhere: str, dtype: Any) -> str:
         """The value of the last inner line where the point is inside, else another. Nothing outside is read."""
         if any(n == 1 and window[k] != (0, 1) for k, n in enumerate(self.kernel.domain)):
             return elsewhere  # an axis of length one has no loop: the window is empty
@@ -393,7 +393,7 @@ class Nest(Reducing):
 
     def position(
         self, view: View, moved: Sequence[tuple[str, int]] = (), strides: Sequence[int] | None = None
-    ) -> tuple[Place, str]:
+    ) -> tuple[Pointer, str]:
         """The element of a view at the current point: a place, and an offset from it."""
         spelling, indices = self.spelling, list(self.indices)
         strides = self.strides[id(view)] if strides is None else strides
@@ -402,7 +402,7 @@ class Nest(Reducing):
         if base is not None:
             place, indices, strides = base, indices[-1:], strides[-1:]
         elif view.buffer in self.own and indices:
-            indices[0] = Index(f"({indices[0]} - start)")
+            indices[0] = ShiftedIndex(f"({indices[0]} - start)")
         steps = [(index.name, stride) for index, stride in zip(indices, strides, strict=False)]
         steps += [(spelling.as_index(value), stride) for value, stride in moved]
         ahead = view.offset + sum(index.ahead * stride for index, stride in zip(indices, strides, strict=False))

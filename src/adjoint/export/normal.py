@@ -104,7 +104,7 @@ def is_one_region(types: Sequence[Type], params: dict[str, Any]) -> bool:
 
 
 @dataclass(frozen=True)
-class Target:
+class LanguageOps:
     """The ops and dtypes that a language has."""
 
     name: str  # as in "cannot be written as StableHLO"
@@ -122,7 +122,7 @@ class Normal(Stage):
 
     __slots__ = ("expanding", "target")
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: LanguageOps) -> None:
         super().__init__("export")
         self.target = target
         self.expanding: list[tuple[Op, Any]] = []  # the ops that are being expanded, outermost first
@@ -234,7 +234,7 @@ def _common(args: Sequence[Any], stage: Normal) -> Dtype:
     return np.dtype(np.int64) if beyond else common  # a Python int may be beyond the dtype of few bits
 
 
-def normal(graph: Graph, target: Target, expanding: Sequence[tuple[Op, Any]] = ()) -> Graph:
+def normal(graph: Graph, target: LanguageOps, expanding: Sequence[tuple[Op, Any]] = ()) -> Graph:
     """A graph in the ops of a target; constants have dtypes of their own. A body may be part of ops that are being expanded."""
     known = graph.derived.setdefault("normal", {})
     if target.name not in known:
@@ -263,9 +263,9 @@ __all__ = [
     "WITH_HALVES",
     "Call",
     "Dtype",
+    "LanguageOps",
     "Normal",
     "Spelling",
-    "Target",
     "dtypes",
     "has_elements",
     "is_one_index",

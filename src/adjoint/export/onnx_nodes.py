@@ -18,7 +18,7 @@ from ..ir.graph import Literal
 from ..ops import broadcast, index, integer, linalg, reduce, shape, sort, special
 from ..ops import elementwise as ew
 from . import normal
-from .normal import HALF, REALS, SIGNED, TRUTHS, WHOLE, Dtype, Spelling, Target, dtypes
+from .normal import HALF, REALS, SIGNED, TRUTHS, WHOLE, Dtype, LanguageOps, Spelling, dtypes
 
 SINGLE = dtypes("float32")
 MAIN = dtypes("float32 float64 int32 int64")  # those of reductions
@@ -399,6 +399,6 @@ def _same_lead(types: Sequence[Type], axis: int) -> bool:
     return a == b
 
 
-TARGET = Target("ONNX", EVERY | {HALF}, TABLE)
+TARGET = LanguageOps("ONNX", EVERY | {HALF}, TABLE)
 
 __all__ = ["TABLE", "TARGET", "Nodes", "OnnxCall", "code"]

@@ -17,12 +17,12 @@ from ..source.running import fewest
 from ..staging.stage import Stage
 from ..view.finite import ordinary
 from ..view.python import has_text, module
-from .normal import EVERY, Normal, Target
+from .normal import EVERY, LanguageOps, Normal
 from .program import Part, parts, write
 
 G = TypeVar("G", bound=Graph)
 _SHORTEST = 3  # iterations of a loop that stays one
-_PYTHON = Target("Python with NumPy", EVERY, {})
+_PYTHON = LanguageOps("Python with NumPy", EVERY, {})
 
 
 @boundary

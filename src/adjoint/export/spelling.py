@@ -1,7 +1,7 @@
 """How a language with braces spells scalar code: what C and JavaScript share, and where they differ.
 
-Memory is an array and an offset into it (`Place`). C adds the two; in JavaScript, where a typed array has no address, a function
-is given the offset, and the array too unless it is that of all intermediate arrays.
+Memory is an array and an offset into it (`Pointer`). C adds the two; in JavaScript, where a typed array has no address, a
+function is given the offset, and the array too unless it is that of all intermediate arrays.
 """
 
 from __future__ import annotations
@@ -60,20 +60,20 @@ def renamed(names: Sequence[str], is_taken: Callable[[str], object]) -> list[str
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Pointer:
     """Where a buffer begins: an array, and an offset in elements."""
 
     array: str
     at: str = "0"
 
-    def moved(self, by: str | int) -> Place:
+    def moved(self, by: str | int) -> Pointer:
         if str(by) == "0":
             return self
-        return Place(self.array, str(by) if self.at == "0" else f"{self.at} + {by}")
+        return Pointer(self.array, str(by) if self.at == "0" else f"{self.at} + {by}")
 
 
 @dataclass(slots=True)
-class Text:
+class IndentedText:
     """Lines, indented by the depth of their block."""
 
     lines: list[str] = field(default_factory=list)
@@ -91,7 +91,7 @@ class Text:
         self.add("}")
 
 
-class Spelling(ABC):
+class Language(ABC):
     """The words of one language. Expressions that are not a single word stand in parentheses."""
 
     equal, unequal = "==", "!="
@@ -133,27 +133,27 @@ class Spelling(ABC):
         """The head of a counted loop."""
 
     @abstractmethod
-    def element(self, place: Place, index: str, dtype: Dtype) -> str:
+    def element(self, place: Pointer, index: str, dtype: Dtype) -> str:
         """An element of an array, to be read."""
 
     @abstractmethod
-    def target(self, place: Place, index: str) -> str:
+    def target(self, place: Pointer, index: str) -> str:
         """An element of an array, to be written."""
 
     @abstractmethod
-    def parameter(self, name: str, dtype: Dtype, constant: bool, given: Place | None = None) -> tuple[str, Place]:
+    def parameter(self, name: str, dtype: Dtype, constant: bool, given: Pointer | None = None) -> tuple[str, Pointer]:
         """A parameter that is a buffer, and its place inside the function; `given` is a place that it is called with."""
 
     @abstractmethod
-    def argument(self, place: Place) -> str:
+    def argument(self, place: Pointer) -> str:
         """How a place is passed to a matrix routine."""
 
     @abstractmethod
-    def pointer(self, name: str, place: Place, dtype: Dtype, constant: bool) -> tuple[str, Place]:
+    def pointer(self, name: str, place: Pointer, dtype: Dtype, constant: bool) -> tuple[str, Pointer]:
         """The definition of a variable that holds a place."""
 
     @abstractmethod
-    def assign(self, target: Place, source: Place) -> str:
+    def assign(self, target: Pointer, source: Pointer) -> str:
         """A new place for a variable that holds one."""
 
     @abstractmethod
@@ -169,10 +169,10 @@ class Spelling(ABC):
         """The name of a function; functions of equal text are shared. One that `fails` returns a status."""
 
     @abstractmethod
-    def constant(self, data: np.ndarray[Any, Any]) -> Place: ...
+    def constant(self, data: np.ndarray[Any, Any]) -> Pointer: ...
 
     @abstractmethod
-    def work(self, dtype: Dtype, offset: int) -> Place: ...
+    def work(self, dtype: Dtype, offset: int) -> Pointer: ...
 
     @abstractmethod
     def routine(self, name: str, template: Template, dtype: Dtype) -> str:
@@ -180,7 +180,7 @@ class Spelling(ABC):
 
     # -- what does not --
 
-    def buffer(self, place: Place) -> str:
+    def buffer(self, place: Pointer) -> str:
         """How a buffer is passed to a kernel or a body."""
         return self.argument(place)
 
@@ -225,7 +225,7 @@ class Spelling(ABC):
         words = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum"}
         return self.operation(words[how], [total, value], dtype, dtype)
 
-    def copy(self, text: Text, source: Place, target: Place, size: int, dtype: Dtype) -> None:
+    def copy(self, text: IndentedText, source: Pointer, target: Pointer, size: int, dtype: Dtype) -> None:
         """Copy elements, in a loop."""
         if not size:
             return

@@ -24,8 +24,8 @@ from .normal import (
     WHOLE,
     WITH_HALVES,
     Dtype,
+    LanguageOps,
     Spelling,
-    Target,
     has_elements,
     is_one_index,
     is_one_region,
@@ -444,6 +444,6 @@ TABLE: dict[Op, Spelling] = {
 }
 
 
-TARGET = Target("StableHLO", WITH_HALVES, TABLE)
+TARGET = LanguageOps("StableHLO", WITH_HALVES, TABLE)
 
 __all__ = ["TABLE", "TARGET", "StableHLOCall"]

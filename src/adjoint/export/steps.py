@@ -18,7 +18,7 @@ from ..compiler.lower.scalar import EVERY
 from ..compiler.lower.step import Branch, Lapack, Lowered, Product, RowTiles, Scan, Step, While
 from . import routines
 from .nest import Nest
-from .spelling import Place, Spelling, Text
+from .spelling import IndentedText, Language, Pointer
 
 DTYPES = sorted(EVERY, key=lambda d: (-d.itemsize, d.name))
 ERRORS = {
@@ -44,10 +44,10 @@ class Work:
 class StepWriter:
     """Writes one program: the exported function, or the body of a loop or branch."""
 
-    def __init__(self, spelling: Spelling, lowered: Lowered, work: Work, taken: dict[Dtype, int] | None = None) -> None:
+    def __init__(self, spelling: Language, lowered: Lowered, work: Work, taken: dict[Dtype, int] | None = None) -> None:
         self.spelling, self.lowered, self.work = spelling, lowered, work
-        self.text = Text()
-        self.places: dict[Buffer, Place] = {}
+        self.text = IndentedText()
+        self.places: dict[Buffer, Pointer] = {}
         self.taken = dict(taken or dict.fromkeys(DTYPES, 0))  # elements of the work array in use by enclosing programs
         self.names = 0
         self._place_locals()
@@ -72,7 +72,7 @@ class StepWriter:
         for dtype, size in self.taken.items():
             self.work.need(dtype, size)
 
-    def reserve(self, dtype: Dtype, size: int) -> Place:
+    def reserve(self, dtype: Dtype, size: int) -> Pointer:
         """Elements of the work array for the whole program."""
         place = self.spelling.work(dtype, self.taken[dtype])
         line = _LINE // dtype.itemsize
@@ -84,7 +84,7 @@ class StepWriter:
         self.names += 1
         return f"{letter}{self.names}"
 
-    def at(self, view: View) -> Place:
+    def at(self, view: View) -> Pointer:
         return self.places[view.buffer].moved(view.offset)
 
     # -- programs --
@@ -143,14 +143,14 @@ class StepWriter:
         else:
             raise AssertionError(f"{type(step).__name__} is refused by `lowering`")
 
-    def call(self, name: str, places: Sequence[Place]) -> None:
+    def call(self, name: str, places: Sequence[Pointer]) -> None:
         self.text.add(f"{name}({', '.join(map(self.spelling.argument, places))});")
 
     def call_kernel(self, name: str, nest: Nest, more: Sequence[str] = ()) -> None:
         given = [self.spelling.buffer(self.places[b]) for b in nest.buffers]
         self.text.add(f"{name}({', '.join([*given, *more])});")
 
-    def call_body(self, name: str, body: Lowered, places: Sequence[Place]) -> None:
+    def call_body(self, name: str, body: Lowered, places: Sequence[Pointer]) -> None:
         call = f"{name}({', '.join([*map(self.spelling.buffer, places), *self.spelling.work_argument])})"
         if not body.can_fail:
             self.text.add(f"{call};")
@@ -210,7 +210,7 @@ class StepWriter:
         flag = self.spelling.target(self.at(failed), "0")
         self.text.add(f"{flag} = {self.spelling.literal(False, failed.dtype)};")
 
-        def one(places: list[Place]) -> None:
+        def one(places: list[Pointer]) -> None:
             places = [*places, *map(self.at, work)]
             if not tells:
                 self.call(name, places)
@@ -221,7 +221,7 @@ class StepWriter:
 
         self.for_stack(stack, views, one)
 
-    def for_stack(self, stack: tuple[int, ...], views: Sequence[View], body: Callable[[list[Place]], None]) -> None:
+    def for_stack(self, stack: tuple[int, ...], views: Sequence[View], body: Callable[[list[Pointer]], None]) -> None:
         """The body for each matrix of a stack."""
         indices = [self.fresh("i") for _ in stack]
         for index, length in zip(indices, stack, strict=True):
@@ -260,7 +260,7 @@ class StepWriter:
         self.text.close()
         self.text.close()
 
-    def row(self, view: View, i: str) -> Place:
+    def row(self, view: View, i: str) -> Pointer:
         size = view.buffer.size if not view.shape[0] else max(1, size_of(view.shape[1:]))
         return self.at(view).moved(i if size == 1 else f"{i} * {size}")
 
@@ -298,7 +298,12 @@ class _Carries:
     """Variables for the places of a loop's carries: what an iteration reads, what it writes, and what the next one writes."""
 
     def __init__(
-        self, writer: StepWriter, views: Sequence[View], begin: Sequence[Place], first: Sequence[Place], second: Sequence[Place]
+        self,
+        writer: StepWriter,
+        views: Sequence[View],
+        begin: Sequence[Pointer],
+        first: Sequence[Pointer],
+        second: Sequence[Pointer],
     ) -> None:
         self.writer, self.dtypes = writer, [view.dtype for view in views]
         self.sources, self.targets, self.others = (
@@ -306,7 +311,7 @@ class _Carries:
             for letter, places in (("from", begin), ("to", first), ("next", second))
         )
 
-    def define(self, letter: str, place: Place, dtype: Dtype, constant: bool) -> Place:
+    def define(self, letter: str, place: Pointer, dtype: Dtype, constant: bool) -> Pointer:
         text, made = self.writer.spelling.pointer(self.writer.fresh(letter), place, dtype, constant)
         self.writer.text.add(text)
         return made

@@ -201,7 +201,7 @@ def substitute(graph: G, replaced: Mapping[int, Operand]) -> G:
     return replace(graph, equations=equations, outputs=mapped(graph.outputs, read))
 
 
-class Rewritten(Protocol):
+class EquationRewrite(Protocol):
     """An equation that becomes several: `number` is the first that they leave free."""
 
     number: int
@@ -210,7 +210,7 @@ class Rewritten(Protocol):
         """The new equations, and what the results of the old one become."""
 
 
-def rewrite_equations(graph: G, change: Callable[[Equation, int], Rewritten | None]) -> G:
+def rewrite_equations(graph: G, change: Callable[[Equation, int], EquationRewrite | None]) -> G:
     """With what `change(equation, unused number)` makes of each equation in its place, and the results of that read instead.
 
     The same graph if nothing changes. The values of another one are not numbered in order.

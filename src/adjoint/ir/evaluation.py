@@ -25,7 +25,7 @@ class DerivativeRule:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class SweepStep:
     """One step of the reverse sweep: an equation passes its adjoint on to one of its operands.
 
     equation      index of the equation
@@ -63,7 +63,7 @@ class Evaluation:
     adjoints: dict[int, Value]
     tangents: dict[int, Value]
     seeds: tuple[Value | None, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[SweepStep, ...]
     rules: tuple[dict[int, DerivativeRule | None], ...]
     partials: tuple[tuple[str, ...], ...]
     refusals: dict[str, str]

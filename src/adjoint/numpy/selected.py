@@ -34,7 +34,7 @@ SMALLEST = 64  # counts up to this one share a program
 RANGE, COUNT = "the range of the number of elements chosen by", "the number of elements chosen by"
 
 
-class Choice:
+class MaskedPlaces:
     """The places where a mask holds: `places` of `size`, of which the first `count` are distinct and the rest repeat the last."""
 
     def __init__(self, mask: Traced, ranks: Value, count: Traced, size: int, places: Value) -> None:
@@ -47,7 +47,7 @@ class Choice:
         return int(self.count.by.concrete(self.count, COUNT))
 
 
-def choose(mask: Value) -> Choice | None:
+def choose(mask: Value) -> MaskedPlaces | None:
     """The choice of a mask of booleans, if it is staged by `jit` and holds somewhere."""
     while isinstance(mask, Traced) and not isinstance(mask.by, Batch) and mask.by.has_numbers:
         mask = mask.value
@@ -60,7 +60,7 @@ def choose(mask: Value) -> Choice | None:
     return stage.selections[number]  # type: ignore[no-any-return]
 
 
-def _chosen(stage: Guarded, mask: Traced) -> Choice | None:
+def _chosen(stage: Guarded, mask: Traced) -> MaskedPlaces | None:
     n = int(np.prod(shape_of(mask)))
     flat = mask if ndim_of(mask) == 1 else shapes.reshape(mask, shape=(n,))
     ranks = reductions.cumsum(shapes.cast(flat, dtype=np.dtype(np.intp)), axis=0)
@@ -72,7 +72,9 @@ def _chosen(stage: Guarded, mask: Traced) -> Choice | None:
         return None
     slots = shapes.where(flat, ops.minimum(ops.sub(ranks, 1), size), size)  # `size`: not chosen
     places = indexing.put_at(np.zeros(size + 1, np.intp), np.arange(n), slots, axis=0)
-    return Choice(mask, ranks, count, size, indexing.gather(places, ops.minimum(np.arange(size), ops.sub(count, 1)), axis=0))
+    return MaskedPlaces(
+        mask, ranks, count, size, indexing.gather(places, ops.minimum(np.arange(size), ops.sub(count, 1)), axis=0)
+    )
 
 
 def sizes_for(n: int) -> list[int]:
@@ -92,8 +94,8 @@ class Selected(Traced):
 
     __slots__ = ("axis", "choice", "is_materialized", "padded")
 
-    def __init__(self, choice: Choice, padded: Value, axis: int) -> None:
-        self.choice: Choice | None = choice  # None after something was written in place
+    def __init__(self, choice: MaskedPlaces, padded: Value, axis: int) -> None:
+        self.choice: MaskedPlaces | None = choice  # None after something was written in place
         self.padded, self.axis, self.is_materialized = padded, axis, False
 
     @property
@@ -241,7 +243,7 @@ def nonzero(a: Value) -> tuple[Selected, ...] | None:
     return tuple(Selected(choice, i, 0) for i in (places, *reversed(found)))
 
 
-def is_alike(x: Any, choice: Choice | None, from_end: int) -> bool:
+def is_alike(x: Any, choice: MaskedPlaces | None, from_end: int) -> bool:
     """Whether x holds the elements of a choice, along the axis with so many behind it."""
     return isinstance(x, Selected) and choice is not None and x.choice is choice and x.from_end == from_end
 

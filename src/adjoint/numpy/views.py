@@ -28,7 +28,7 @@ from .layout import dense, laid_out, later, stand_in, strides_of
 from .moving import is_moving, windows
 from .selected import Selected, after_write, select
 from .table import holds_traced, lift
-from .ways import Chosen, Element, Part, Way, as_array, shares
+from .ways import Chosen, Element, Indexed, Way, as_array, shares
 
 #: The arrays that have been written to, while this is recorded.
 written: ContextVar[list[weakref.ref[Traced]] | None] = ContextVar("adjoint_written", default=None)
@@ -184,9 +184,9 @@ def read(x: Value, index: Any) -> Value:
     if type(index) is int:
         if not isinstance(x, View) and len(shape_of(x)) == 1:
             return indexing.read(x, index)
-        return view(x, Part(index))
+        return view(x, Indexed(index))
     if type(index) is slice and not is_moving(index):
-        return view(x, Part(index))
+        return view(x, Indexed(index))
     selected = select(x, index)
     if selected is not NotImplemented:
         return selected
@@ -201,7 +201,7 @@ def read(x: Value, index: Any) -> Value:
     if not _is_basic(index):
         example = tuple(map(_example, index)) if isinstance(index, tuple) else _example(index)
         return view(x, Chosen(index, example)) if _is_basic(example) else indexing.read(x, index)
-    way = Part(index)
+    way = Indexed(index)
     y = way.look(x)
     if not shape_of(y) and _has_ellipsis(index):
         return _viewed(fresh(as_array(y)), x, Element(index))

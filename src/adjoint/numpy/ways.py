@@ -37,7 +37,7 @@ class Way:
         raise NotImplementedError
 
 
-class Part(Way):
+class Indexed(Way):
     """A basic index."""
 
     __slots__ = ("index",)
@@ -55,7 +55,7 @@ class Part(Way):
         return memory[self.index]
 
 
-class Element(Part):
+class Element(Indexed):
     """A basic index with an ellipsis that reads one element: an array without axes, not a scalar."""
 
     __slots__ = ()
@@ -64,7 +64,7 @@ class Element(Part):
         return fresh(as_array(indexing.read(base, self.index)))
 
 
-class Chosen(Part):
+class Chosen(Indexed):
     """A basic index with integers that are traced: NumPy's scalars, which give a view as Python's integers do."""
 
     __slots__ = ("example",)

@@ -24,7 +24,7 @@ from ..eager.batch import Batch
 from ..ir.graph import Graph
 from ..source.body import SourceBody
 from ..source.running import transformed
-from ..source.variables import RefusedError
+from ..source.variables import NotStagedError
 from ..staging.guard import Guarded
 from ..staging.stage import Stage
 
@@ -47,7 +47,7 @@ def ways(functions: dict[str, Function]) -> Iterator[dict[str, Function]]:
         yield rewritten
 
 
-class Staged:
+class HostFunction:
     """A function of one number or array as a graph: of the values that it reads, the argument, and what must hold."""
 
     def __init__(self, f: Function, shape: tuple[int, ...]) -> None:
@@ -82,8 +82,8 @@ class Staged:
 def called(solve: Function, functions: dict[str, Function], shape: tuple[int, ...], given: Any) -> Any:
     """solve(functions, given) as an op, or None. The functions take arrays of a `shape`; `given` are containers with numbers."""
     try:
-        staged = {key: Staged(f, shape) for key, f in functions.items()}
-    except (UnsupportedError, RefusedError):
+        staged = {key: HostFunction(f, shape) for key, f in functions.items()}
+    except (UnsupportedError, NotStagedError):
         return None
     places = [path for path, x in _leaves(given) if isinstance(x, Traced)]
     operands = [x for _, x in _leaves(given) if isinstance(x, Traced)]

@@ -18,7 +18,7 @@ import numpy as np
 import scipy.ndimage as _scipy
 
 from .. import numpy as anp
-from ..adopt.face import Constant
+from ..adopt.face import FixedFace
 from ..core.errors import UnsupportedError
 from ..ops.convolve import convolve as _convolve
 from .copied import of_module
@@ -194,7 +194,7 @@ def _zoom_shift(
     output[...] = _interpolated(x, coordinates, order, mode, cval)
 
 
-_nd_image = Constant(
+_nd_image = FixedFace(
     _scipy._nd_image,
     {
         "correlate1d": _correlate1d,
@@ -208,7 +208,7 @@ _nd_image = Constant(
         "zoom_shift": _zoom_shift,
     },
 )
-_rank_filter_1d = Constant(_scipy._rank_filter_1d, {"rank_filter": _rank_filter_of_a_line})
+_rank_filter_1d = FixedFace(_scipy._rank_filter_1d, {"rank_filter": _rank_filter_of_a_line})
 
 
 def __getattr__(name: str) -> Any:

@@ -18,7 +18,7 @@ import scipy.signal._sosfilt as _sections
 
 from .. import numpy as anp
 from ..adopt.copies import AMENDED, world_with
-from ..adopt.face import Constant
+from ..adopt.face import FixedFace
 from ..core.errors import UnsupportedError
 from ..ops.convolve import convolve as _along
 from ..ops.filter import all_pole, causal
@@ -182,7 +182,7 @@ def _amended(names: dict[str, Any]) -> dict[str, Any]:
 AMENDED["scipy.signal._signaltools"] = _amended
 
 #: In place of the compiled module that `sosfilt` calls.
-_sosfilt = Constant(_sections, {"_sosfilt": _filter_sections})
+_sosfilt = FixedFace(_sections, {"_sosfilt": _filter_sections})
 
 
 def __getattr__(name: str) -> Any:

@@ -23,10 +23,10 @@ from ..ir.edit import dead_code, values_read
 from ..ops.broadcast import cast, where
 from ..ops.elementwise import absolute, greater_equal, less, logical_and, mul, power
 from ..ops.reduce import all_
-from ..staging.body import Body, Numbers
+from ..staging.body import Body, NumberStage
 from ..staging.python import EXAMPLES, conditions, result_class
 from ..staging.stage import Stage
-from .variables import RefusedError, with_article
+from .variables import NotStagedError, with_article
 
 TYPES = {cls: Type((), np.asarray(x).dtype) for cls, x in EXAMPLES.items()}  # of Python numbers in a program
 WIDE = 2.0**62  # integers beyond may not be Python's
@@ -35,7 +35,7 @@ SMALL = 2.0**20  # that an iteration may add to it unchecked: no loop has the 2*
 COUNTED = 2.0**53  # bound of the number of iterations
 
 
-class Arithmetic(Numbers):
+class Arithmetic(NumberStage):
     """A recording that collects conditions on its Python numbers. Its classes have the slots."""
 
     __slots__ = ()
@@ -56,7 +56,7 @@ class Arithmetic(Numbers):
             self.operating = False
         self.conditions += [c for c in needed if isinstance(c, Traced)]
         if not all(c for c in needed if not isinstance(c, Traced)):
-            raise RefusedError(f"the result of {name} is not that of Python")
+            raise NotStagedError(f"the result of {name} is not that of Python")
         for part in y if isinstance(y, tuple) else (y,):
             if cls is int and isinstance(part, Traced) and part.by is self:
                 self.bounds[part.aux[0]] = min(bound, WIDE)
@@ -134,7 +134,7 @@ class SourceBody(Arithmetic, Body):
             self.conditions.append(less(absolute(cast(y, dtype=np.dtype(float))), CARRIED))
 
 
-class Recording(Arithmetic):
+class WholeFunction(Arithmetic):
     """The recording of a whole function as a graph, which has no other way to compute: it gives nan where a condition fails."""
 
     __slots__ = ("bounds", "conditions")
@@ -156,7 +156,7 @@ class Recording(Arithmetic):
         with np.errstate(all="ignore"):
             (holds,) = alone.run_flat([None] * len(self.inputs))
         if not holds:
-            raise RefusedError("its integers need more than 64 bits, or an operator raises")
+            raise NotStagedError("its integers need more than 64 bits, or an operator raises")
 
     def undoing(self) -> Callable[[], None]:
         """What removes the equations from now on."""

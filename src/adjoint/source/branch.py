@@ -25,10 +25,10 @@ from .jumps import is_returned
 from .rewrite import Site
 from .staged import LoopState, innermost, keep_python, require, state_names, with_written
 from .state import Ending, Variable, as_type, common_class, is_number, python_class, type_of
-from .variables import Cells, RefusedError, Surroundings
+from .variables import Cells, NotStagedError, Surroundings
 
 
-class Way(NamedTuple):
+class StagedBranch(NamedTuple):
     """A staged branch."""
 
     body: SourceBody
@@ -57,14 +57,14 @@ def _stage_branch(
     merge = Merge(yes, no)
     variables = [merged for v in state.variables if (merged := merge.variable(v)) is not None]
     if yes.structure != no.structure:
-        raise RefusedError(f"it gives {yes.structure} in one branch and {no.structure} in the other")
+        raise NotStagedError(f"it gives {yes.structure} in one branch and {no.structure} in the other")
     given = [merge.leaf(x, y, "the result") for x, y in zip(yes.leaves, no.leaves, strict=True)]
     conditional = bool(yes.body.conditions or no.body.conditions)
     if conditional:
         merge.outputs.append((yes.sound(), no.sound()))
     results = merge.cond(chosen, state) if merge.outputs else ()
     if conditional and not require(results[-1], arithmetic=True):
-        raise RefusedError("it depends on a condition, which only jit can check")
+        raise NotStagedError("it depends on a condition, which only jit can check")
     for name, leaves, ending in variables:
         state.place(name, ending.structure, [_picked(x, results) for x in leaves], ending)
     return yes.structure.unflatten([_picked(x, results) for x in given])
@@ -73,7 +73,7 @@ def _stage_branch(
 class Merge:
     """What the variables are after a branch: the results of a `cond`, where the branches differ."""
 
-    def __init__(self, yes: Way, no: Way) -> None:
+    def __init__(self, yes: StagedBranch, no: StagedBranch) -> None:
         self.yes, self.no = yes, no
         self.outputs: list[tuple[Value, Value]] = []  # of each result, its value in either branch
         self.is_bounded = yes.is_bounded and no.is_bounded
@@ -86,16 +86,16 @@ class Merge:
         if (a is None or b is None) and is_returned(v.name):
             a, b = a or _zeros(b), b or _zeros(a)
         if a is None or b is None:
-            raise RefusedError(f"{v.name} has a value after one of the branches only")
+            raise NotStagedError(f"{v.name} has a value after one of the branches only")
         if a.structure != b.structure:
-            raise RefusedError(f"{v.name} is {a.structure} after one branch and {b.structure} after the other")
+            raise NotStagedError(f"{v.name} is {a.structure} after one branch and {b.structure} after the other")
         written = [x or y for x, y in zip(a.written, b.written, strict=True)]
         if a.is_same and b.is_same and not any(written) and not isinstance(v.first, (list, dict)):
             return None
         leaves = [self.leaf(x, y, v.name) for x, y in zip(a.leaves, b.leaves, strict=True)]
         if any(written) and a.is_same != b.is_same:
             if v.is_aliased or a.structure is not LEAF:
-                raise RefusedError(f"{v.name} is written to in one branch and assigned in the other")
+                raise NotStagedError(f"{v.name} is written to in one branch and assigned in the other")
             written = [False]  # no other name can see it
         return v.name, leaves, a._replace(written=written, is_same=a.is_same and b.is_same)
 
@@ -107,9 +107,9 @@ class Merge:
         if not is_number(a) or not is_number(b):
             if type(a) is type(b) and isinstance(a, (str, bytes)) and a == b:
                 return a
-            raise RefusedError(f"{name} is {a!r:.40} after one branch and {b!r:.40} after the other")
+            raise NotStagedError(f"{name} is {a!r:.40} after one branch and {b!r:.40} after the other")
         if shape_of(a) != shape_of(b):
-            raise RefusedError(f"{name} is {type_of(a)!r} after one branch and {type_of(b)!r} after the other")
+            raise NotStagedError(f"{name} is {type_of(a)!r} after one branch and {type_of(b)!r} after the other")
         cls = common_class([a, b])
         t = Type(shape_of(a), _common_dtype(a, b) if cls is None else TYPES[cls].dtype)
         with reopened(self.yes.body):
@@ -118,7 +118,7 @@ class Merge:
             second = as_type(b, t)
         self.outputs.append((first, second))
         bound = max(self.yes.body.size(a), self.no.body.size(b)) if cls is int and self.is_bounded else np.inf
-        return Place(len(self.outputs) - 1, cls, bound)
+        return ResultPlace(len(self.outputs) - 1, cls, bound)
 
     def cond(self, chosen: Any, state: LoopState) -> Sequence[Value]:
         """The results of the branch that is chosen."""
@@ -147,7 +147,7 @@ def _common_dtype(a: Any, b: Any) -> np.dtype[Any]:
     return np.result_type(*[dtype_of(x) if (cls := python_class(x)) is None else EXAMPLES[cls] for x in (a, b)])
 
 
-class Place(NamedTuple):
+class ResultPlace(NamedTuple):
     """The place of a leaf among the results of a branch, and its class if it is a Python number."""
 
     number: int
@@ -156,7 +156,7 @@ class Place(NamedTuple):
 
 
 def _picked(x: Any, results: Sequence[Value]) -> Any:
-    if type(x) is not Place:
+    if type(x) is not ResultPlace:
         return x
     y = results[x.number]
     keep_python(y, x.python)
@@ -175,16 +175,16 @@ def reopened(body: Body) -> Iterator[None]:
         body.closed = True
 
 
-def _way(state: LoopState, f: Callable[[], Any], sibling: SourceBody | None) -> Way:
+def _way(state: LoopState, f: Callable[[], Any], sibling: SourceBody | None) -> StagedBranch:
     surroundings = Surroundings(state.cells, state.names, state.assigned)
     around = innermost()
 
-    def staged() -> Way:
+    def staged() -> StagedBranch:
         with SourceBody("cond", sibling, alone=True) as body:
             state.enter(body)
             is_bounded = isinstance(around, SourceBody) and _bound_inputs(state, body, around)
             leaves, structure = flatten(f())
-            return Way(body, state.leave(), leaves, structure, is_bounded)
+            return StagedBranch(body, state.leave(), leaves, structure, is_bounded)
 
     return state.apart(surroundings, staged)
 

@@ -55,7 +55,7 @@ class Site:
 
 
 @dataclass(frozen=True)
-class Rewritten:
+class RewrittenCode:
     """The code of a rewritten function, with the sites that it names by number."""
 
     code: types.CodeType
@@ -66,10 +66,10 @@ class Rewritten:
 
 
 #: By the id of the code, which is kept alive, and whether only calls are rewritten.
-_known: dict[tuple[int, bool], tuple[types.CodeType, Rewritten | NoSourceError]] = {}
+_known: dict[tuple[int, bool], tuple[types.CodeType, RewrittenCode | NoSourceError]] = {}
 
 
-def rewritten(f: types.FunctionType, only_calls: bool = False) -> Rewritten:
+def rewritten(f: types.FunctionType, only_calls: bool = False) -> RewrittenCode:
     """The code of a function with its loops and branches as calls; NoSourceError if that is not possible.
 
     With `only_calls` its loops and branches stay, and those of the functions that it calls may be rewritten.
@@ -78,7 +78,7 @@ def rewritten(f: types.FunctionType, only_calls: bool = False) -> Rewritten:
     key = (id(code), only_calls)
     if key not in _known:
         try:
-            made: Rewritten | NoSourceError = _rewrite(f, only_calls)
+            made: RewrittenCode | NoSourceError = _rewrite(f, only_calls)
         except NoSourceError as error:
             made = error
         _known[key] = code, made
@@ -99,7 +99,7 @@ def has_loop(code: types.CodeType) -> bool:
 _COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
 
 
-def _rewrite(f: types.FunctionType, only_calls: bool) -> Rewritten:
+def _rewrite(f: types.FunctionType, only_calls: bool) -> RewrittenCode:
     code = f.__code__
     original, owner = node_of(f)
     sites: list[Site] = []
@@ -119,7 +119,7 @@ def _rewrite(f: types.FunctionType, only_calls: bool) -> Rewritten:
         else:
             node.body = rewriter.visit(node.body)
     inner = node if isinstance(node, ast.FunctionDef) else ast.Return(node)
-    return Rewritten(_compiled(inner, code, owner), sites)
+    return RewrittenCode(_compiled(inner, code, owner), sites)
 
 
 def _strip(node: ast.FunctionDef | ast.Lambda) -> None:
@@ -470,4 +470,4 @@ def _looped(node: ast.expr) -> ast.expr:
     return node
 
 
-__all__ = ["NoSourceError", "Rewritten", "Site", "rewritten"]
+__all__ = ["NoSourceError", "RewrittenCode", "Site", "rewritten"]

@@ -30,13 +30,13 @@ from ..staging.guard import Guarded
 from ..staging.reach import is_users
 from ..staging.stage import Stage
 from . import items, notes, rewrite
-from .body import Recording
+from .body import WholeFunction
 from .branch import stage_branch
 from .rewrite import NoSourceError, Site
 from .scope import ALL, Scope, is_adopted
 from .staged import innermost, is_staged, keep_python, require, stage_for, stage_while, truth
 from .state import ChangeError, common_class, is_number
-from .variables import Cells, RefusedError, contents, with_article
+from .variables import Cells, NotStagedError, contents, with_article
 
 FEW = 8  # iterations; a shorter loop is unrolled,
 #: unless the program is one for people to read (`export.python`), who have loops of these.
@@ -49,14 +49,14 @@ _branches: ContextVar[tuple[int, ...]] = ContextVar("adjoint_source_branches", d
 
 def _why(error: Exception) -> str:
     text = str(error).splitlines()[0] if str(error) else ""
-    return text if isinstance(error, RefusedError) else f"{type(error).__name__}: {text}"
+    return text if isinstance(error, NotStagedError) else f"{type(error).__name__}: {text}"
 
 
 @contextmanager
 def _tried() -> Iterator[None]:
     """Undo the guards of an attempt to stage that fails, and the equations that a graph would keep."""
     stage = innermost()
-    undo = stage.undoing() if isinstance(stage, Recording) else None
+    undo = stage.undoing() if isinstance(stage, WholeFunction) else None
     guarded = stage if isinstance(stage, Guarded) else None
     kept = (dict(guarded.guards), list(guarded.conditions), guarded.arithmetic, set(guarded.checked)) if guarded else None
     lists = list(getattr(stage, "conditions", ()))
@@ -195,13 +195,13 @@ class Runtime:
                 why = _why(error)
                 notes.failed(site, why)
         if isinstance(innermost(), Body):  # no number to decide with
-            raise RefusedError(why if site.line in why else f"the if at {site.line} cannot be a cond: {why}")
+            raise NotStagedError(why if site.line in why else f"the if at {site.line} cannot be a cond: {why}")
         notes.note(site, f"is a guard: {why}")
         return true() if test else false()
 
     def _branch(self, site: Site, test: Any, true: Callable[[], Any], false: Callable[[], Any]) -> Any:
         if id(site) in _branches.get():
-            raise RefusedError("it is reached again from one of its branches, by recursion")
+            raise NotStagedError("it is reached again from one of its branches, by recursion")
         token = _branches.set((*_branches.get(), id(site)))
         try:
             return stage_branch(site, Cells(true, false), truth(test), true, false)
@@ -263,7 +263,7 @@ class Runtime:
         if self.only_calls:
             return transformed(f, self.scope)
         if (f is print or f is warnings.warn) and isinstance(innermost(), Body):
-            raise RefusedError("it prints" if f is print else "it warns")
+            raise NotStagedError("it prints" if f is print else "it warns")
         if f is max or f is min:
             return functools.partial(_extreme, f, self.is_staged)
         return transformed(f, self.scope)

@@ -23,12 +23,12 @@ from ..ops.broadcast import cast
 from ..ops.elementwise import less, logical_and, logical_not, not_equal
 from ..staging.guard import Guarded
 from ..staging.stage import Stage
-from .body import COUNTED, Recording, SourceBody
+from .body import COUNTED, SourceBody, WholeFunction
 from .items import Items
 from .jumps import is_returned
 from .rewrite import Site
 from .state import ChangeError, Ending, State, as_type, is_number, widen
-from .variables import UNBOUND, Cells, RefusedError, Surroundings
+from .variables import UNBOUND, Cells, NotStagedError, Surroundings
 
 _MOST_ROUNDS = 8  # stagings of a body until its types are fixed
 _INDEX = Type((), np.dtype(np.int64))
@@ -58,8 +58,8 @@ def require(condition: Any, arithmetic: bool = False) -> bool:
     A graph can be restricted by a condition of Python's arithmetic only: it gives nan where that does not hold.
     """
     stage = innermost()
-    roots = (Guarded, Recording) if arithmetic else Guarded
-    if not any(isinstance(trace, roots) for trace in around.get()) or not isinstance(stage, (SourceBody, Guarded, Recording)):
+    roots = (Guarded, WholeFunction) if arithmetic else Guarded
+    if not any(isinstance(trace, roots) for trace in around.get()) or not isinstance(stage, (SourceBody, Guarded, WholeFunction)):
         return False
     if isinstance(stage, SourceBody):
         stage.conditions.append(condition)
@@ -79,12 +79,12 @@ def in_body(x: Any) -> bool:
 
 def restrict(condition: Any) -> bool:
     """As `require`, in the body of a loop or branch, and in a graph; elsewhere a number decides."""
-    return is_staged(condition) and isinstance(innermost(), (SourceBody, Recording)) and require(condition, arithmetic=True)
+    return is_staged(condition) and isinstance(innermost(), (SourceBody, WholeFunction)) and require(condition, arithmetic=True)
 
 
 def in_graph() -> bool:
     """Whether a graph is staged, which gives nan where Python raises."""
-    return any(isinstance(trace, Recording) for trace in around.get())
+    return any(isinstance(trace, WholeFunction) for trace in around.get())
 
 
 def keep_python(y: Value, cls: type | None) -> None:
@@ -92,7 +92,7 @@ def keep_python(y: Value, cls: type | None) -> None:
     while isinstance(y, Traced) and y.by.has_numbers:
         y = y.value
     if cls is not None and isinstance(y, Traced):
-        if isinstance(y.by, (SourceBody, Recording)):
+        if isinstance(y.by, (SourceBody, WholeFunction)):
             y.by.light[y.aux[0]] = cls
         elif isinstance(y.by, Guarded):
             y.by.expect(y, cls)
@@ -103,7 +103,7 @@ def keep_python(y: Value, cls: type | None) -> None:
 T = TypeVar("T")
 
 
-class Written(NamedTuple):
+class RecordedBody(NamedTuple):
     """A staged body: its recording, and its results in order: counter, state, soundness."""
 
     body: SourceBody
@@ -130,7 +130,7 @@ class LoopState(State):
         for v in self.variables:
             ending = endings.get(v.name)
             if ending is None:
-                raise RefusedError(f"{v.name} is not assigned in every iteration")
+                raise NotStagedError(f"{v.name} is not assigned in every iteration")
             if v.structure is None:
                 v.join(ending)
                 are_kept = False
@@ -140,7 +140,7 @@ class LoopState(State):
             for leaf, y in zip(v.leaves, ending.leaves, strict=True):
                 if leaf.fixed:
                     if y is not leaf.held:
-                        raise RefusedError(f"{leaf.label} changes from {leaf.held!r:.40} to {y!r:.40}, which are not numbers")
+                        raise NotStagedError(f"{leaf.label} changes from {leaf.held!r:.40} to {y!r:.40}, which are not numbers")
                     continue
                 if not is_number(y):
                     raise ChangeError(f"{leaf.label} becomes {y!r:.40}, which is not a number")
@@ -154,15 +154,15 @@ class LoopState(State):
             if leaf.type is not None
         ]
 
-    def write(self, transform: str, run: Run, count: int, rows: Sequence[Type]) -> Written:
+    def write(self, transform: str, run: Run, count: int, rows: Sequence[Type]) -> RecordedBody:
         """Stage a body until the types are fixed. `run` gets counters and rows, and returns the next counters."""
         for _ in range(_MOST_ROUNDS):
             found = self.attempt(transform, run, count if self.is_counted else 0, rows)
             if found is not None:
                 return found
-        raise RefusedError("the types of its variables do not become fixed")
+        raise NotStagedError("the types of its variables do not become fixed")
 
-    def attempt(self, transform: str, run: Run, count: int, rows: Sequence[Type]) -> Written | None:
+    def attempt(self, transform: str, run: Run, count: int, rows: Sequence[Type]) -> RecordedBody | None:
         """Stage a body once, on variables of the types known so far; None if these had to be changed."""
         surroundings = Surroundings(self.cells, self.names, self.assigned, self.rows.apart if self.rows else ())
         return self.apart(surroundings, lambda: self.recorded(transform, run, count, rows))
@@ -184,7 +184,7 @@ class LoopState(State):
         finally:
             found = None  # its traceback would keep the variables alive
 
-    def recorded(self, transform: str, run: Run, count: int, rows: Sequence[Type]) -> Written | None:
+    def recorded(self, transform: str, run: Run, count: int, rows: Sequence[Type]) -> RecordedBody | None:
         with SourceBody(transform) as body:
             names = {leaf.label for leaf in self.leaves}
             counters = [body.number(distinct(self.counter, names), int, COUNTED) for _ in range(count)]
@@ -208,7 +208,7 @@ class LoopState(State):
             outputs = [*further, *self.outputs(endings), *[logical_and(x, body.sound()) for x in sound]]
             for y in outputs:
                 body.operand(y)  # records captured values
-            return Written(body, outputs, endings, self.is_conditional)
+            return RecordedBody(body, outputs, endings, self.is_conditional)
 
     def outputs(self, endings: dict[str, Ending]) -> list[Value]:
         return [
@@ -223,17 +223,17 @@ class LoopState(State):
         object, and an array that is written to must be in the state."""
         arrays, attributes, changed = surroundings.undo()
         if changed:
-            raise RefusedError(f"it changes {changed}")
+            raise NotStagedError(f"it changes {changed}")
         self.cells.add(attributes)
         arrays |= assigned | attributes.keys()
         if arrays:
-            raise WritesError(arrays) if arrays <= set(self.cells.by_name) else RefusedError(f"it changes {min(arrays)}")
+            raise WritesError(arrays) if arrays <= set(self.cells.by_name) else NotStagedError(f"it changes {min(arrays)}")
 
-    def finish(self, written: Written, results: Sequence[Value]) -> None:
+    def finish(self, written: RecordedBody, results: Sequence[Value]) -> None:
         """Give the variables the results of a loop."""
         results = list(results)
         if written.is_conditional and not require(results.pop(), arithmetic=True):
-            raise RefusedError("it depends on a condition, which only jit can check")
+            raise NotStagedError("it depends on a condition, which only jit can check")
         for leaf, y in zip(self.leaves, results, strict=True):
             keep_python(y, leaf.python)
         at = 0
@@ -268,7 +268,7 @@ class Rows:
         """A row that a body writes to must be one of an array in the state."""
         for row in [row for row, is_written in zip(self.apart, written, strict=True) if is_written]:
             names = {name for name, x in self.state.before.items() if x is row and isinstance(x, Traced)} - self.state.assigned
-            raise WritesError(names) if names else RefusedError("it writes to the array that it runs over")
+            raise WritesError(names) if names else NotStagedError("it writes to the array that it runs over")
 
     def check(self, endings: dict[str, Ending]) -> None:
         """Refuse a loop that writes to an array that it runs over, by another name."""
@@ -276,7 +276,7 @@ class Rows:
             written = endings[v.name].written if v.name in endings else []
             for leaf, is_written in zip(v.leaves, written, strict=False):
                 if is_written and any(_overlap(leaf.held, row) for row in self.apart):
-                    raise RefusedError(f"it writes to {leaf.label}, and runs over the same array or a part of it")
+                    raise NotStagedError(f"it writes to {leaf.label}, and runs over the same array or a part of it")
 
 
 def _overlap(a: Any, b: Any) -> bool:
@@ -292,7 +292,7 @@ def _reads_counter(body: SourceBody, endings: dict[str, Ending]) -> bool:
     return is_result or any(0 in [o for o in e.inputs if isinstance(o, int)] for e in body.equations[: body.counted])
 
 
-class WritesError(RefusedError):
+class WritesError(NotStagedError):
     """A body writes to arrays of variables that are not part of the state."""
 
     def __init__(self, names: set[str]) -> None:
@@ -366,7 +366,7 @@ def _stage_counted(site: Site, state: LoopState, items: Items, rows: Rows, body:
     count = cast(count, dtype=_INDEX.dtype) if isinstance(count, Traced) else np.int64(count)
     lost = _without_value(state, site)
     if lost and not (require(less(np.int64(0), count)) if isinstance(count, Traced) else count > 0):
-        raise RefusedError(f"{lost[0]} has no value if there are no iterations; assign it before the loop")
+        raise NotStagedError(f"{lost[0]} has no value if there are no iterations; assign it before the loop")
 
     def run(counters: Sequence[Any], _: Sequence[Any]) -> Sequence[Value]:
         (k,) = counters
@@ -397,7 +397,7 @@ def _while(state: LoopState, run: Run, test: Callable[[Sequence[Any]], Any], cou
         elif isinstance(on, (bool, np.bool_, int, float)):
             on = np.bool_(on)
         else:
-            raise RefusedError("its condition is not one number")
+            raise NotStagedError("its condition is not one number")
         # A test that raises in Python ends the loop; what is left then tells it from one that is false.
         sound = asked.sound() if asked.conditions else None
         on = on if sound is None else logical_and(on, sound)
@@ -408,14 +408,14 @@ def _while(state: LoopState, run: Run, test: Callable[[Sequence[Any]], Any], cou
     cond = asked.graph("cond", [on])
     carry = [np.int64(0)] * count + [*state.initial(), *[np.bool_(True)] * written.is_conditional]
     if not carry:
-        raise RefusedError("it has no state")
+        raise NotStagedError("it has no state")
     options = {"cond_consts": len(asked.captured), "body_consts": len(captured), "checkpoint": None}
     with np.errstate(all=None if sound is None else "ignore"):  # Python raises where NumPy warns
         results = ops.while_(*asked.captured, *captured, *carry, cond=cond, body=graph, **options)
     if sound is not None:
         (holds,) = dead_code(asked.graph("sound", [sound])).run_flat([*asked.captured, *results])
         if not require(holds, arithmetic=True):
-            raise RefusedError("its condition may raise, which only jit can check")
+            raise NotStagedError("its condition may raise, which only jit can check")
     state.finish(written, results[count:])
 
 
@@ -430,7 +430,7 @@ def stage_while(site: Site, cells: Cells, test: Callable[[], Any], body: Callabl
             first = test()
             if is_staged(first):
                 if not require(truth(first)):
-                    raise RefusedError(f"{lost[0]} has no value if there are no iterations; assign it before the loop")
+                    raise NotStagedError(f"{lost[0]} has no value if there are no iterations; assign it before the loop")
             elif not first:
                 return "has no iterations"
 

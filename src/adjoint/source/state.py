@@ -22,10 +22,10 @@ from ..numpy.views import View, become
 from ..ops.broadcast import cast
 from ..staging.python import EXAMPLES
 from .body import CARRIED, TYPES, SourceBody
-from .variables import UNBOUND, Cells, RefusedError, with_article
+from .variables import UNBOUND, Cells, NotStagedError, with_article
 
 
-class ChangeError(RefusedError):
+class ChangeError(NotStagedError):
     """A variable has another shape or structure after the first iteration than before it."""
 
 
@@ -62,7 +62,7 @@ def as_type(x: Any, type_: Type) -> Value:
 
 
 @dataclasses.dataclass
-class Leaf:
+class StateLeaf:
     """A number or array of the state, or an object that must stay the same."""
 
     label: str
@@ -96,20 +96,20 @@ class Variable:
         self.name, self.first = name, cells[name]
         self.is_aliased = name in cells.shared
         self.structure: Structure | None = None
-        self.leaves: list[Leaf] = []
+        self.leaves: list[StateLeaf] = []
         if self.first is not UNBOUND:
             leaves, self.structure = flatten(self.first)
             for x, path in zip(leaves, self.structure.paths(), strict=True):
                 type_ = type_of(unwrap_fresh(x)) if is_number(x) else None
-                self.leaves.append(Leaf(f"{shown(name)}{path}", x, type_, python_class(x)))
+                self.leaves.append(StateLeaf(f"{shown(name)}{path}", x, type_, python_class(x)))
 
     def join(self, ending: Ending) -> None:
         """Take the structure and types that the first iteration gives a variable without a value."""
         self.structure = ending.structure
         for x, path in zip(ending.leaves, ending.structure.paths(), strict=True):
             if not is_number(x):
-                raise RefusedError(f"{self.name}{path} is {with_article(type(x).__name__)}, which a loop cannot carry")
-            self.leaves.append(Leaf(f"{shown(self.name)}{path}", None, type_of(x), python_class(x)))
+                raise NotStagedError(f"{self.name}{path} is {with_article(type(x).__name__)}, which a loop cannot carry")
+            self.leaves.append(StateLeaf(f"{shown(self.name)}{path}", None, type_of(x), python_class(x)))
 
 
 class State:
@@ -125,7 +125,7 @@ class State:
         return {v.name for v in self.variables}
 
     @property
-    def leaves(self) -> list[Leaf]:
+    def leaves(self) -> list[StateLeaf]:
         """The leaves that are inputs and outputs of a body."""
         return [leaf for v in self.variables for leaf in v.leaves if not leaf.fixed]
 
@@ -174,15 +174,15 @@ class State:
             if leaf.held is None:
                 continue
             if i >= len(leaves) or leaves[i] is not self.inputs[v.name][i]:
-                raise RefusedError(f"{leaf.label} is written to and then assigned")
+                raise NotStagedError(f"{leaf.label} is written to and then assigned")
             if v.is_aliased and not isinstance(leaf.held, Traced):
-                raise RefusedError(f"{leaf.label} is written to, and the array has another name; make it with adjoint.numpy")
+                raise NotStagedError(f"{leaf.label} is written to, and the array has another name; make it with adjoint.numpy")
             if isinstance(leaf.held, View) and leaf.held.base is not None:
-                raise RefusedError(f"{leaf.label} is written to, and is a view of another array")
+                raise NotStagedError(f"{leaf.label} is written to, and is a view of another array")
             for name, other in self.before.items():
                 root = other.root if isinstance(other, View) else other
                 if name != v.name and isinstance(root, Traced) and root is leaf.held:
-                    raise RefusedError(f"{leaf.label} is written to, and {name} is the same array or a part of it")
+                    raise NotStagedError(f"{leaf.label} is written to, and {name} is the same array or a part of it")
 
     def place(self, name: str, structure: Structure, leaves: Sequence[Any], ending: Ending) -> None:
         """Give a variable its value after the loop or branch; what was written to in place stays the same object."""
@@ -195,7 +195,7 @@ class State:
         made = structure.unflatten(leaves)
         if ending.is_same and isinstance(v.first, (list, dict)):
             if any(isinstance(x, (list, dict)) for x in (v.first.values() if isinstance(v.first, dict) else v.first)):
-                raise RefusedError(f"{name} is a container in a container")
+                raise NotStagedError(f"{name} is a container in a container")
             if isinstance(v.first, list):
                 v.first[:] = made
             else:
@@ -204,7 +204,7 @@ class State:
         self.cells[name] = made
 
 
-def _input(body: SourceBody, leaf: Leaf) -> Any:
+def _input(body: SourceBody, leaf: StateLeaf) -> Any:
     if leaf.type is None:
         return leaf.held
     name = distinct(leaf.label, set(body.names))
@@ -215,7 +215,7 @@ def _input(body: SourceBody, leaf: Leaf) -> Any:
     return made
 
 
-def widen(leaf: Leaf, y: Any) -> bool:
+def widen(leaf: StateLeaf, y: Any) -> bool:
     """Take the type of a leaf that is y after an iteration; whether it was another."""
     assert leaf.type is not None
     if shape_of(y) != leaf.type.shape:

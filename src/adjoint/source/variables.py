@@ -26,7 +26,7 @@ from .watched import Attribute, Kept, children, is_beyond_undoing, kept
 _MOST_OBJECTS = 5000
 
 
-class RefusedError(Exception):
+class NotStagedError(Exception):
     """A loop or a branch that cannot be staged, and why."""
 
 
@@ -126,7 +126,7 @@ class Surroundings:
             ):
                 continue
             if len(seen) > _MOST_OBJECTS:
-                raise RefusedError(f"it can reach more than {_MOST_OBJECTS} objects, too many to watch")
+                raise NotStagedError(f"it can reach more than {_MOST_OBJECTS} objects, too many to watch")
             seen.add(id(x))
             if isinstance(x, Traced):
                 self.arrays.append((name, x, (x.by, x.value, x.aux)))
@@ -137,7 +137,7 @@ class Surroundings:
                 self.arrays.append((name, x, x.copy(order="K")))
                 continue
             if is_beyond_undoing(x):
-                raise RefusedError(f"it can reach {name}, {with_article(type(x).__name__)}, and using it could not be undone")
+                raise NotStagedError(f"it can reach {name}, {with_article(type(x).__name__)}, and using it could not be undone")
             if isinstance(x, types.FunctionType):
                 if is_library(x.__globals__.get("__name__")):
                     continue

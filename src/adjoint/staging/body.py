@@ -34,7 +34,7 @@ class NumbersNeededError(UnsupportedError):
     body: Body
 
 
-class Numbers(Stage):
+class NumberStage(Stage):
     """A recording that knows which of its values are Python numbers."""
 
     __slots__ = ("light", "operating")
@@ -86,7 +86,7 @@ class Numbers(Stage):
         return y
 
 
-class Body(Numbers):
+class Body(NumberStage):
     """The recording of a body. Outer values are numbered -1, -2, … until the graph is complete.
 
     Two bodies may share what they capture: the branches of a cond take the same operands. An `alone` body also records ops on

@@ -31,7 +31,7 @@ from ..ops.broadcast import reshape, where
 from ..ops.elementwise import equal, greater, greater_equal, isnan, less, less_equal, logical_and, logical_or, not_equal
 from ..ops.reduce import all_
 from ..ops.shape import concatenate
-from .lazy import Elsewhere, Numbers
+from .lazy import Elsewhere, KnownValues
 from .python import OPERATORS, PythonNumberError, conditions, promoted, result_class, strengthened, weight
 from .questions import ARITHMETIC, IN_MEMORY, PARTS, Asked, Guard, same_answer
 from .stage import Stage, with_numbers
@@ -110,7 +110,7 @@ class Guarded(Stage):
         self.depth = len(calls_under_way())  # those that the function is called from
         self.attempts: list[range] = []  # results of ops that may fail, and whose failure the function may catch
         self.program = ColumnWriter()
-        self.numbers = Numbers(self.program)
+        self.numbers = KnownValues(self.program)
         self.seen: dict[Any, _Known] = {}  # by the facts that determine the types of an equation
         self.shared: dict[Any, int] = {}  # common subexpressions: the first result of an equation, by kind and operands
         self.weak: dict[Any, tuple[int, Any]] = {}  # Python numbers as operands

@@ -29,7 +29,7 @@ class Elsewhere:
         self.shape, self.dtype, self.nbytes, self.fetch = array.shape, array.dtype, array.nbytes, fetch
 
 
-class Numbers:
+class KnownValues:
     """The known values of a program that is being staged."""
 
     def __init__(self, program: ColumnWriter) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..ir.graph import Graph
 from .notation import LATEX
-from .writer import Writer
+from .writer import GraphWriter
 
 
 def latex(graph: Graph) -> str:
@@ -23,7 +23,7 @@ def lines(graph: Graph) -> list[str]:
     return [*found, rf"{writer.notation.variable(graph.name)}({inputs}) &= {results}"]
 
 
-class _Named(Writer):
+class _Named(GraphWriter):
     """Writes inputs by their names, and other values by the numbers of the printed graph."""
 
     def name(self, number: int) -> str:

@@ -28,7 +28,7 @@ DIGITS = 3  # after the point
 SHOWN = 4  # elements of an array
 
 
-class Text(NamedTuple):
+class Piece(NamedTuple):
     """A piece of a formula, and its precedence."""
 
     text: str
@@ -71,11 +71,11 @@ class Unicode:
         """The name of an op, or of something else that is written like one."""
         return op if isinstance(op, str) else op.symbol
 
-    def inside(self, x: Text, level: int) -> str:
+    def inside(self, x: Piece, level: int) -> str:
         """A text where at least this level is needed: in parentheses if it binds less."""
         return x.text if x.level >= level else f"({x.text})"
 
-    def call(self, op: Op, args: Sequence[Text], options: Sequence[str] = ()) -> Text:
+    def call(self, op: Op, args: Sequence[Piece], options: Sequence[str] = ()) -> Piece:
         """An op applied to texts."""
         write = _FORMS.get(op) or _SIGNED.get((op.infix, len(args)))
         if write is not None and not options:
@@ -84,49 +84,49 @@ class Unicode:
             return self.infix(self.signs.get(op.infix, op.infix), COMPARE, *args)
         return self.apply(op, args, options)
 
-    def infix(self, sign: str, level: int, a: Text, b: Text) -> Text:
+    def infix(self, sign: str, level: int, a: Piece, b: Piece) -> Piece:
         """Two texts with a sign between them; a right one that begins with a sign, or binds no closer, is in parentheses."""
         right = f"({b.text})" if level == SUM and b.text.startswith(self.minus) else self.inside(b, level + 1)
-        return Text(f"{self.inside(a, max(level, SUM))} {sign} {right}", level)
+        return Piece(f"{self.inside(a, max(level, SUM))} {sign} {right}", level)
 
-    def add(self, a: Text, b: Text) -> Text:
+    def add(self, a: Piece, b: Piece) -> Piece:
         return self.infix("+", SUM, a, b)
 
-    def subtract(self, a: Text, b: Text) -> Text:
+    def subtract(self, a: Piece, b: Piece) -> Piece:
         return self.infix(self.minus, SUM, a, b)
 
-    def negative(self, x: Text) -> Text:
-        return Text(f"{self.minus}{self.inside(x, PRODUCT)}", PRODUCT)
+    def negative(self, x: Piece) -> Piece:
+        return Piece(f"{self.minus}{self.inside(x, PRODUCT)}", PRODUCT)
 
-    def power(self, base: Text, exponent: Text) -> Text:
+    def power(self, base: Piece, exponent: Piece) -> Piece:
         if re.fullmatch(r"[−-]?\d+", exponent.text):
-            return Text(self.inside(base, ATOM) + exponent.text.replace("−", "-").translate(_SUPERSCRIPTS), POWER)
-        return Text(f"{self.inside(base, ATOM)}^{self.inside(exponent, ATOM)}", POWER)
+            return Piece(self.inside(base, ATOM) + exponent.text.replace("−", "-").translate(_SUPERSCRIPTS), POWER)
+        return Piece(f"{self.inside(base, ATOM)}^{self.inside(exponent, ATOM)}", POWER)
 
-    def root(self, x: Text) -> Text:
-        return Text(f"√{self.inside(x, ATOM)}", POWER)
+    def root(self, x: Piece) -> Piece:
+        return Piece(f"√{self.inside(x, ATOM)}", POWER)
 
-    def fraction(self, a: Text, b: Text) -> Text:
-        return Text(f"{self.inside(a, PRODUCT)}/{self.inside(b, POWER)}", PRODUCT)
+    def fraction(self, a: Piece, b: Piece) -> Piece:
+        return Piece(f"{self.inside(a, PRODUCT)}/{self.inside(b, POWER)}", PRODUCT)
 
-    def magnitude(self, x: Text) -> Text:
-        return Text(f"|{x.text}|")
+    def magnitude(self, x: Piece) -> Piece:
+        return Piece(f"|{x.text}|")
 
-    def apply(self, op: Op | str, args: Sequence[Text], options: Sequence[str] = ()) -> Text:
+    def apply(self, op: Op | str, args: Sequence[Piece], options: Sequence[str] = ()) -> Piece:
         """A function of its arguments; a single short one stands without parentheses, as in sin v₀."""
         word = self.word(op)
         if len(args) == 1 and not options and args[0].level == ATOM and _is_traditional(op):
-            return Text(f"{word} {args[0].text}", APPLY)
-        return Text(f"{word}({', '.join([*(a.text for a in args), *options])})")
+            return Piece(f"{word} {args[0].text}", APPLY)
+        return Piece(f"{word}({', '.join([*(a.text for a in args), *options])})")
 
-    def index(self, x: Text, key: str) -> Text:
-        return Text(f"{self.inside(x, ATOM)}[{key}]")
+    def index(self, x: Piece, key: str) -> Piece:
+        return Piece(f"{self.inside(x, ATOM)}[{key}]")
 
-    def matmul(self, a: Text, b: Text) -> Text:
-        return Text(f"{self.inside(a, POWER)} @ {self.inside(b, POWER)}", PRODUCT)
+    def matmul(self, a: Piece, b: Piece) -> Piece:
+        return Piece(f"{self.inside(a, POWER)} @ {self.inside(b, POWER)}", PRODUCT)
 
-    def transpose(self, x: Text) -> Text:
-        return Text(f"{self.inside(x, ATOM)}ᵀ")
+    def transpose(self, x: Piece) -> Piece:
+        return Piece(f"{self.inside(x, ATOM)}ᵀ")
 
     # -- numbers ------------------------------------------------------------------------------------------------
 
@@ -174,9 +174,9 @@ class Unicode:
     def shape(self, shape: Sequence[int]) -> str:
         return "x".join(map(str, shape))
 
-    def product(self, a: Text, b: Text) -> Text:
+    def product(self, a: Piece, b: Piece) -> Piece:
         right = b.text if b.level >= PRODUCT and not b.text.startswith(self.minus) else f"({b.text})"
-        return Text(f"{self.inside(a, POWER) if a.level != PRODUCT else a.text}{self.times}{right}", PRODUCT)
+        return Piece(f"{self.inside(a, POWER) if a.level != PRODUCT else a.text}{self.times}{right}", PRODUCT)
 
 
 class Ascii(Unicode):
@@ -204,14 +204,14 @@ class Ascii(Unicode):
     def word(self, op: Op | str) -> str:
         return op if isinstance(op, str) else op.symbol if op.symbol.isascii() else op.name
 
-    def power(self, base: Text, exponent: Text) -> Text:
-        return Text(f"{self.inside(base, ATOM)}^{self.inside(exponent, ATOM)}", POWER)
+    def power(self, base: Piece, exponent: Piece) -> Piece:
+        return Piece(f"{self.inside(base, ATOM)}^{self.inside(exponent, ATOM)}", POWER)
 
-    def root(self, x: Text) -> Text:
+    def root(self, x: Piece) -> Piece:
         return self.apply(sqrt, [x])
 
-    def transpose(self, x: Text) -> Text:
-        return Text(f"{self.inside(x, ATOM)}^T", POWER)
+    def transpose(self, x: Piece) -> Piece:
+        return Piece(f"{self.inside(x, ATOM)}^T", POWER)
 
     def infinity(self, value: float) -> str:
         return str(value)
@@ -237,20 +237,20 @@ class Plain(Ascii):
     def word(self, op: Op | str) -> str:
         return op if isinstance(op, str) else op.name
 
-    def power(self, base: Text, exponent: Text) -> Text:
-        return Text(f"{self.inside(base, ATOM)}**{self.inside(exponent, ATOM)}", POWER)
+    def power(self, base: Piece, exponent: Piece) -> Piece:
+        return Piece(f"{self.inside(base, ATOM)}**{self.inside(exponent, ATOM)}", POWER)
 
-    def apply(self, op: Op | str, args: Sequence[Text], options: Sequence[str] = ()) -> Text:
-        return Text(f"{self.word(op)}({', '.join([*(a.text for a in args), *options])})")
+    def apply(self, op: Op | str, args: Sequence[Piece], options: Sequence[str] = ()) -> Piece:
+        return Piece(f"{self.word(op)}({', '.join([*(a.text for a in args), *options])})")
 
 
 class Python(Plain):
     """Source that runs with `import numpy as np` and `from scipy import special`."""
 
-    def power(self, base: Text, exponent: Text) -> Text:
-        return Text(f"{self.inside(base, ATOM)}**{self.inside(exponent, POWER)}", POWER)
+    def power(self, base: Piece, exponent: Piece) -> Piece:
+        return Piece(f"{self.inside(base, ATOM)}**{self.inside(exponent, POWER)}", POWER)
 
-    def magnitude(self, x: Text) -> Text:
+    def magnitude(self, x: Piece) -> Piece:
         return self.apply(absolute, [x])
 
     def word(self, op: Op | str) -> str:
@@ -259,10 +259,10 @@ class Python(Plain):
             raise UnsupportedError(f"the op {op!r} has no name in NumPy or SciPy")
         return found
 
-    def call(self, op: Op, args: Sequence[Text], options: Sequence[str] = ()) -> Text:
+    def call(self, op: Op, args: Sequence[Piece], options: Sequence[str] = ()) -> Piece:
         if "{" in op.python:
             text = op.python.format(*(self.inside(a, ATOM) for a in args))
-            return Text(text, ATOM if re.match(r"[\w.]+\(", text) else COMPARE)
+            return Piece(text, ATOM if re.match(r"[\w.]+\(", text) else COMPARE)
         return super().call(op, args, options)
 
 
@@ -315,34 +315,34 @@ class Latex(Unicode):
             return op.latex
         return rf"\{name}" if name in _LATEX_HAS else rf"\operatorname{{{escape_latex(name)}}}"
 
-    def call(self, op: Op, args: Sequence[Text], options: Sequence[str] = ()) -> Text:
+    def call(self, op: Op, args: Sequence[Piece], options: Sequence[str] = ()) -> Piece:
         if "#" not in op.latex or options or (self.one_line and r"\\" in op.latex):
             return super().call(op, args, options)
-        return Text(re.sub(r"#(\d)", lambda m: args[int(m[1]) - 1].text, op.latex), POWER if "^{#" in op.latex else ATOM)
+        return Piece(re.sub(r"#(\d)", lambda m: args[int(m[1]) - 1].text, op.latex), POWER if "^{#" in op.latex else ATOM)
 
-    def power(self, base: Text, exponent: Text) -> Text:
-        return Text(f"{self.inside(base, ATOM)}^{{{exponent.text}}}", POWER)
+    def power(self, base: Piece, exponent: Piece) -> Piece:
+        return Piece(f"{self.inside(base, ATOM)}^{{{exponent.text}}}", POWER)
 
-    def inside(self, x: Text, level: int) -> str:
+    def inside(self, x: Piece, level: int) -> str:
         return x.text if x.level >= level else rf"\left({x.text}\right)"
 
-    def root(self, x: Text) -> Text:
-        return Text(rf"\sqrt{{{x.text}}}")
+    def root(self, x: Piece) -> Piece:
+        return Piece(rf"\sqrt{{{x.text}}}")
 
-    def fraction(self, a: Text, b: Text) -> Text:
-        return Text(rf"\frac{{{a.text}}}{{{b.text}}}", PRODUCT)
+    def fraction(self, a: Piece, b: Piece) -> Piece:
+        return Piece(rf"\frac{{{a.text}}}{{{b.text}}}", PRODUCT)
 
-    def magnitude(self, x: Text) -> Text:
-        return Text(rf"\left|{x.text}\right|")
+    def magnitude(self, x: Piece) -> Piece:
+        return Piece(rf"\left|{x.text}\right|")
 
-    def index(self, x: Text, key: str) -> Text:
-        return Text(rf"{self.inside(x, ATOM)}[\mathtt{{{escape_latex(key)}}}]")
+    def index(self, x: Piece, key: str) -> Piece:
+        return Piece(rf"{self.inside(x, ATOM)}[\mathtt{{{escape_latex(key)}}}]")
 
-    def matmul(self, a: Text, b: Text) -> Text:
-        return Text(rf"{self.inside(a, POWER)} \, {self.inside(b, POWER)}", PRODUCT)
+    def matmul(self, a: Piece, b: Piece) -> Piece:
+        return Piece(rf"{self.inside(a, POWER)} \, {self.inside(b, POWER)}", PRODUCT)
 
-    def transpose(self, x: Text) -> Text:
-        return Text(rf"{self.inside(x, ATOM)}^{{\top}}", POWER)
+    def transpose(self, x: Piece) -> Piece:
+        return Piece(rf"{self.inside(x, ATOM)}^{{\top}}", POWER)
 
     def infinity(self, value: float) -> str:
         return r"\infty" if value > 0 else r"-\infty"
@@ -392,15 +392,15 @@ def _is_traditional(op: Op | str) -> bool:
 
 
 #: Ops that are written in other ways than as functions.
-_FORMS: dict[Op, Callable[..., Text]] = {
-    square: lambda n, x: n.power(x, Text("2")),
-    reciprocal: lambda n, x: n.fraction(Text("1"), x),
+_FORMS: dict[Op, Callable[..., Piece]] = {
+    square: lambda n, x: n.power(x, Piece("2")),
+    reciprocal: lambda n, x: n.fraction(Piece("1"), x),
     sqrt: lambda n, x: n.root(x),
     absolute: lambda n, x: n.magnitude(x),
     power: lambda n, a, b: a if b.text == "1" else n.power(a, b),
 }
 #: By Python's operator, and the number of operands.
-_SIGNED: dict[tuple[str, int], Callable[..., Text]] = {
+_SIGNED: dict[tuple[str, int], Callable[..., Piece]] = {
     ("+", 2): lambda n, a, b: n.add(a, b),
     ("-", 2): lambda n, a, b: n.subtract(a, b),
     ("-", 1): lambda n, x: n.negative(x),

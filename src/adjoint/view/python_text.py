@@ -20,7 +20,7 @@ from ..ir.graph import Equation, Literal
 from ..ops import convolve, decompose, fft, index, linalg, reduce, solve
 from ..ops.broadcast import cast, sum_, transpose
 from ..ops.elementwise import truncate
-from .notation import PYTHON, Text, python_name
+from .notation import PYTHON, Piece, python_name
 
 _READABLE = 64  # elements; a longer constant is written as bytes
 _NAMED = frozenset(["bool", "int8", "int16", "int32", "int64", "float32", "float64", "complex64", "complex128"])
@@ -209,13 +209,13 @@ def written(equation: Equation, call: PythonCall) -> str:
     except TypeError as error:
         raise _unwritten(equation, str(error)) from None
     if callable(op.scalar):
-        return str(Expansion(_expanded).run(op.scalar, [Text(a) for a in args]).text)
+        return str(Expansion(_expanded).run(op.scalar, [Piece(a) for a in args]).text)
     raise _unwritten(equation, "it is not one function of NumPy or scipy.special")
 
 
-def _expanded(op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Text:
+def _expanded(op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Piece:
     """One op of an expression that another stands for."""
-    return PYTHON.call(op, [a.aux if isinstance(a, Traced) else Text(number(a)) for a in args])
+    return PYTHON.call(op, [a.aux if isinstance(a, Traced) else Piece(number(a)) for a in args])
 
 
 def _unwritten(equation: Equation, why: str) -> UnsupportedError:

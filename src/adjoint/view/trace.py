@@ -20,12 +20,12 @@ from pathlib import Path
 import numpy as np
 
 from ..core.types import Value, is_inexact
-from ..ir.evaluation import Evaluation, Step
+from ..ir.evaluation import Evaluation, SweepStep
 from ..ir.graph import Equation
 from . import explorer
 from .columns import Table, TableRow, to_html, to_latex, to_markdown, to_text
-from .notation import ASCII, LATEX, SUM, UNICODE, Text, Unicode, escape_latex
-from .writer import Writer
+from .notation import ASCII, LATEX, SUM, UNICODE, Piece, Unicode, escape_latex
+from .writer import GraphWriter
 
 LIMIT = 60  # equations shown by default
 WIDE = 64  # characters; a longer rule is not shown in the table
@@ -106,11 +106,11 @@ class _Tabulation:
     def __init__(self, evaluation: Evaluation, notation: Unicode, mode: str, limit: int | None, lines: bool) -> None:
         self.evaluation, self.graph = evaluation, evaluation.graph
         self.notation, self.mode, self.limit, self.lines = notation, mode, limit, lines
-        self.writer = Writer(notation, self.graph)
+        self.writer = GraphWriter(notation, self.graph)
         self.types = self.graph.types
         self.inputs = set(map(notation.variable, self.graph.input_names))
         self.refusal = evaluation.refusals.get(_KEYS[mode])
-        self.steps: dict[int, list[Step]] = {}
+        self.steps: dict[int, list[SweepStep]] = {}
         for step in evaluation.steps:
             self.steps.setdefault(step.equation, []).append(step)
 
@@ -195,13 +195,13 @@ class _Tabulation:
             right = self.tangent(index, equation)
         return TableRow(self.cells(left, right, equation.line))
 
-    def step(self, equation: Equation, step: Step) -> str:
+    def step(self, equation: Equation, step: SweepStep) -> str:
         """v̄₀ = v̄₀ + v̄₂·∂v₂/∂v₀ = v̄₀ + v̄₂·v₋₁ = 1.716"""
         add, target = self.notation.add, self.writer.name(step.target)
         adjoint = self.notation.bar(target)
-        before = [] if step.is_first else [Text(adjoint)]
+        before = [] if step.is_first else [Piece(adjoint)]
         reached = [self.writer.name(n) for n in equation.outputs if n in self.evaluation.adjoints]
-        formal = [self.notation.product(Text(self.notation.bar(n)), Text(self.notation.partial(n, target))) for n in reached]
+        formal = [self.notation.product(Piece(self.notation.bar(n)), Piece(self.notation.partial(n, target))) for n in reached]
         rules = [self.evaluation.rules[step.equation].get(place) for place in step.places]
         written = [self.writer.handed_on(rule, equation, step.target) for rule in rules if rule is not None]
         parts = [adjoint, _total(add, before + formal)]
@@ -226,8 +226,8 @@ class _Tabulation:
             written = None if equation.op.many else self.writer.pushed(equation, rules, places)
             if written is None or self.notation.width(written.text) > WIDE:
                 operands = dict.fromkeys(self.writer.name(o) for i in places if isinstance(o := equation.inputs[i], int))
-                formal = [self.notation.product(Text(self.marked(o)), Text(self.notation.partial(name, o))) for o in operands]
-                written = Text(_total(self.notation.add, formal), SUM)
+                formal = [self.notation.product(Piece(self.marked(o)), Piece(self.notation.partial(name, o))) for o in operands]
+                written = Piece(_total(self.notation.add, formal), SUM)
             lines.append(f"{self.marked(name)} = {written.text} = {number}")
         return lines
 
@@ -275,7 +275,7 @@ class _Tabulation:
         return names
 
 
-def _total(add: Callable[..., Text], terms: Sequence[Text]) -> str:
+def _total(add: Callable[..., Piece], terms: Sequence[Piece]) -> str:
     total = terms[0]
     for term in terms[1:]:
         total = add(total, term)

@@ -16,12 +16,12 @@ from ..ir.text import show_value
 from ..ops.broadcast import broadcast_to, cast, reshape, sum_, transpose
 from ..ops.elementwise import div, reciprocal
 from ..ops.index import getitem, place, put
-from .notation import ATOM, PRODUCT, SUM, Latex, Plain, Text, Unicode, escape_latex
+from .notation import ATOM, PRODUCT, SUM, Latex, Piece, Plain, Unicode, escape_latex
 
 _DEFAULTS: dict[str, Any] = {"keepdims": False, "axis": None}
 
 
-class Writer:
+class GraphWriter:
     """Writes the equations of one graph, and their derivatives, in one notation."""
 
     def __init__(self, notation: Unicode, graph: Graph) -> None:
@@ -35,14 +35,14 @@ class Writer:
             return self.graph.input_names[number] if number < count else f"v{number}"
         return self.notation.value(number - count + 1)
 
-    def literal(self, o: Literal) -> Text:
+    def literal(self, o: Literal) -> Piece:
         text = self.notation.array(o.value)
         if np.iscomplexobj(o.value) and not np.ndim(o.value):
-            return Text(text, SUM)
-        return Text(text, PRODUCT if text.startswith(self.notation.minus) else ATOM)
+            return Piece(text, SUM)
+        return Piece(text, PRODUCT if text.startswith(self.notation.minus) else ATOM)
 
-    def operand(self, o: Operand) -> Text:
-        return Text(self.name(o)) if isinstance(o, int) else self.literal(o)
+    def operand(self, o: Operand) -> Piece:
+        return Piece(self.name(o)) if isinstance(o, int) else self.literal(o)
 
     def expression(self, equation: Equation) -> str:
         """The right side of an equation."""
@@ -57,7 +57,7 @@ class Writer:
         first = equation.inputs[0]
         return (self.types if types is None else types)[first] if isinstance(first, int) else first.type
 
-    def call(self, op: Op, args: Sequence[Text], params: dict[str, Any], first: Type | None) -> Text:
+    def call(self, op: Op, args: Sequence[Piece], params: dict[str, Any], first: Type | None) -> Piece:
         """An op applied to texts."""
         notation = self.notation
         is_plain = isinstance(notation, Plain)
@@ -87,22 +87,22 @@ class Writer:
 
     # -- derivatives --------------------------------------------------------------------------------------------
 
-    def rule_text(self, rule: DerivativeRule, equation: Equation, marked: Callable[[str], str] | None = None) -> Text:
+    def rule_text(self, rule: DerivativeRule, equation: Equation, marked: Callable[[str], str] | None = None) -> Piece:
         """The output of a rule's graph, written out. `marked` is the notation of an adjoint."""
-        known: dict[int, Text] = {}
+        known: dict[int, Piece] = {}
         for number, name in enumerate(rule.graph.input_names):
             kind, place = name[0], int(name[1:])
             if kind == "x":
                 known[number] = self.operand(equation.inputs[place])
             else:
                 result = self.name(equation.outputs[place])
-                known[number] = Text(result if kind == "y" else (marked or self.notation.bar)(result))
+                known[number] = Piece(result if kind == "y" else (marked or self.notation.bar)(result))
         types = rule.graph.types
 
-        def text(o: Operand) -> Text:
+        def text(o: Operand) -> Piece:
             return known[o] if isinstance(o, int) else self.literal(o)
 
-        reshaped: dict[int, Text] = {}
+        reshaped: dict[int, Piece] = {}
         for inner in rule.graph.equations:
             args = [text(o) for o in inner.inputs]
             if inner.op is reshape:
@@ -113,7 +113,7 @@ class Writer:
             known.update((n, written) for n in inner.outputs)
         return text(rule.graph.outputs[0])
 
-    def reciprocal_of(self, rule: DerivativeRule, equation: Equation) -> Text | None:
+    def reciprocal_of(self, rule: DerivativeRule, equation: Equation) -> Piece | None:
         """The x of a partial of the form 1/x."""
         if not rule.graph.equations or rule.graph.outputs != rule.graph.equations[-1].outputs:
             return None
@@ -129,16 +129,16 @@ class Writer:
         if not isinstance(below, int) or below >= len(names):
             return None
         place = int(names[below][1:])
-        return self.operand(equation.inputs[place]) if names[below][0] == "x" else Text(self.name(equation.outputs[place]))
+        return self.operand(equation.inputs[place]) if names[below][0] == "x" else Piece(self.name(equation.outputs[place]))
 
-    def scaled(self, factor: str, rule: DerivativeRule, equation: Equation) -> Text:
+    def scaled(self, factor: str, rule: DerivativeRule, equation: Equation) -> Piece:
         """An adjoint or tangent times a partial."""
         below = self.reciprocal_of(rule, equation)
         if below is not None:
-            return self.notation.fraction(Text(factor), below)
-        return self.notation.product(Text(factor), self.rule_text(rule, equation))
+            return self.notation.fraction(Piece(factor), below)
+        return self.notation.product(Piece(factor), self.rule_text(rule, equation))
 
-    def handed_on(self, rule: DerivativeRule, equation: Equation, target: Operand) -> Text:
+    def handed_on(self, rule: DerivativeRule, equation: Equation, target: Operand) -> Piece:
         """The contribution of an equation to an operand in the reverse sweep."""
         if rule.is_partial:
             written = self.scaled(self.notation.bar(self.name(equation.outputs[0])), rule, equation)
@@ -146,31 +146,31 @@ class Writer:
             return self.notation.apply(sum_, [written]) if is_spread else written  # over the axes that were broadcast
         return self.rule_text(rule, equation)
 
-    def pushed(self, equation: Equation, rules: Mapping[int, DerivativeRule | None], places: Sequence[int]) -> Text | None:
+    def pushed(self, equation: Equation, rules: Mapping[int, DerivativeRule | None], places: Sequence[int]) -> Piece | None:
         """The tangent of an equation's result from those of the operands in `places`; None if it has no notation."""
         moved = {p: self.notation.dot(self.name(o)) for p in places if isinstance(o := equation.inputs[p], int)}
         if isinstance(equation.op, Linear):
             return self.pushed_linear(equation, moved, places)
-        total: Text | None = None
+        total: Piece | None = None
         for p in places:
             rule = rules.get(p)
             if rule is None or not rule.is_partial:
                 return None
             factor = rule.graph.outputs[0]
             unit = factor.value if isinstance(factor, Literal) and abs(factor.value) == 1 else None
-            term = Text(moved[p]) if unit is not None else self.scaled(moved[p], rule, equation)
+            term = Piece(moved[p]) if unit is not None else self.scaled(moved[p], rule, equation)
             if total is None:
                 total = self.notation.negative(term) if unit == -1 else term
             else:
                 total = (self.notation.subtract if unit == -1 else self.notation.add)(total, term)
         return total
 
-    def pushed_linear(self, equation: Equation, moved: Mapping[int, str], places: Sequence[int]) -> Text:
+    def pushed_linear(self, equation: Equation, moved: Mapping[int, str], places: Sequence[int]) -> Piece:
         """The same for a linear op: the op of the tangents; for a multilinear one, a term for each."""
         groups = [[p] for p in places] if isinstance(equation.op, Multilinear) else [list(places)]
         terms = []
         for group in groups:
-            args = [Text(moved[p]) if p in group else self.operand(o) for p, o in enumerate(equation.inputs)]
+            args = [Piece(moved[p]) if p in group else self.operand(o) for p, o in enumerate(equation.inputs)]
             terms.append(self.call(equation.op, args, equation.params, self.operand_type(equation)))
         return functools.reduce(self.notation.add, terms)
 

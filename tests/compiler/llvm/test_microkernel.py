@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from adjoint.compiler import native
-from adjoint.compiler.llvm.microkernel import Microkernel, Tile, registers
+from adjoint.compiler.llvm.microkernel import Microkernel, TileRows, registers
 
 RNG = np.random.default_rng(0)
 
@@ -20,7 +20,7 @@ def test_registers_are_those_of_a_processor():
 def compiled(dtype, strides, height, panel):
     """The function of a tile."""
     kernel = Microkernel(dtype)
-    tile = Tile("%a", *strides, "%c", "%row", height)
+    tile = TileRows("%a", *strides, "%c", "%row", height)
     kernel.multiply(tile, "%b", sum(lanes for lanes, _ in panel), [kernel.vector(*v) for v in panel], "%length", "%first")
     kernel.code.do("ret void")
     text = kernel.code.define("define void @f(ptr %a, ptr %b, ptr %c, i64 %down, i64 %row, i64 %length, i1 %first)")

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from adjoint.compiler.llvm.vecmath import fixed, near_one
-from adjoint.compiler.llvm.vecmath.scalar import DOUBLE, Body, Scalar
+from adjoint.compiler.llvm.vecmath.scalar import DOUBLE, FunctionCode, Scalar
 
 
 def compiled(base_two):
     """(most, least) → the difference and its unit, as integers."""
-    body = Body()
+    body = FunctionCode()
     found = near_one.terms(*(Scalar(body, f"%x{i}", DOUBLE) for i in (0, 1)), base_two)
     for value, place in ((found.difference, "%difference"), (found.unit, "%unit")):
         body.do(f"store {value.kind} {value.name}, ptr {place}")

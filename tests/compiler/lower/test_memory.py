@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from adjoint.compiler.lower.memory import Gaps
+from adjoint.compiler.lower.memory import FreeRanges
 
 
 def lowest(taken, length):
@@ -16,7 +16,7 @@ def lowest(taken, length):
 
 @pytest.mark.parametrize("seed", range(20))
 def test_the_lowest_gap_is_taken(seed):
-    rng, free, taken = random.Random(seed), Gaps(), []
+    rng, free, taken = random.Random(seed), FreeRanges(), []
     highest = 0
     for _ in range(300):
         if taken and rng.random() < 0.45:
@@ -37,7 +37,7 @@ def test_the_lowest_gap_is_taken(seed):
 
 def test_many_arrays_in_use():
     """A gradient of a long program keeps an array for each operation."""
-    free, began = Gaps(), time.process_time()
+    free, began = FreeRanges(), time.process_time()
     offsets = [free.take(64) for _ in range(20_000)]
     for offset in reversed(offsets):
         free.give(offset, 64)

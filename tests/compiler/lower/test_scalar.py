@@ -5,7 +5,7 @@ import pytest
 
 import adjoint as ad
 from adjoint.compiler.lower.kernel import Kernel
-from adjoint.compiler.lower.scalar import WORDS, Writer, has_code, lines_of, word_of, working_dtypes
+from adjoint.compiler.lower.scalar import WORDS, KernelWriter, has_code, lines_of, word_of, working_dtypes
 from adjoint.core.op import OPS, Elementwise
 
 FLOAT, SINGLE, WHOLE, BOOL = (np.dtype(kind) for kind in (np.float64, np.float32, np.int64, bool))
@@ -45,7 +45,7 @@ def test_dtypes_in_which_operands_enter(name, operands, result, expected):
 
 def test_a_writer_adds_lines():
     kernel = Kernel((3,))
-    w = Writer(kernel)
+    w = KernelWriter(kernel)
     x = w.const(2.0, FLOAT)
     assert w.is_plain(x)
     assert not w.is_plain(w.const(np.inf, FLOAT))

@@ -6,7 +6,7 @@ import pytest
 import adjoint as ad
 import adjoint.numpy as anp
 from adjoint.ir.edit import renumber
-from adjoint.rewrite.loops.block_reads import BlockReads, Source
+from adjoint.rewrite.loops.block_reads import BlockReads, OperandSource
 from adjoint.rewrite.loops.blocks import regions
 from adjoint.rewrite.loops.find import FlatGraph
 from adjoint.rewrite.loops.roles import RefusedError
@@ -62,9 +62,9 @@ def written(x):
 @pytest.mark.parametrize(
     "f, expected",
     [
-        (accumulated, {Source.LOCAL, Source.LATEST, Source.ROW}),
-        (looked_up, {Source.LOCAL, Source.LATEST, Source.HISTORY, Source.ROW}),
-        (written, {Source.LOCAL, Source.LATEST, Source.STORAGE, Source.ROW}),
+        (accumulated, {OperandSource.LOCAL, OperandSource.LATEST, OperandSource.ROW}),
+        (looked_up, {OperandSource.LOCAL, OperandSource.LATEST, OperandSource.HISTORY, OperandSource.ROW}),
+        (written, {OperandSource.LOCAL, OperandSource.LATEST, OperandSource.STORAGE, OperandSource.ROW}),
     ],
 )
 def test_sources(f, expected):

@@ -5,7 +5,7 @@ import pytest
 
 import adjoint as ad
 import adjoint.numpy as anp
-from adjoint.rewrite.loops.padded_groups import Read, groups_of, region
+from adjoint.rewrite.loops.padded_groups import SliceKind, groups_of, region
 
 
 def found(f, n, least=3):
@@ -72,7 +72,12 @@ def last(c):
 
 @pytest.mark.parametrize(
     "f, keep, how",
-    [(moving, True, Read.KEPT), (moving, False, Read.GATHERED), (stepped, True, Read.GATHERED), (last, True, Read.CUT)],
+    [
+        (moving, True, SliceKind.KEPT),
+        (moving, False, SliceKind.GATHERED),
+        (stepped, True, SliceKind.GATHERED),
+        (last, True, SliceKind.CUT),
+    ],
 )
 def test_how_a_slice_is_read(f, keep, how):
     graph, groups = found(f, 10)

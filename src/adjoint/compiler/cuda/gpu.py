@@ -47,7 +47,7 @@ def current() -> GPU:
     return numbered(cupy().cuda.runtime.getDevice())
 
 
-class Results(NamedTuple):
+class ResultMemory(NamedTuple):
     """How the results of a program are made: their memory first, arrays of it when the work is launched."""
 
     allocate: Callable[[], Held]
@@ -161,7 +161,7 @@ class GPU(Memory):
             self._libraries[precision] = Libraries(self, self.handles.blas, self.handles.solver, precision)
         return self._libraries[precision]
 
-    def results(self, types: Sequence[Type], arena: int) -> Results:
+    def results(self, types: Sequence[Type], arena: int) -> ResultMemory:
         """How to allocate results and an arena of the given size, and how to make arrays of them. Small ones are one allocation.
 
         Arrays are made after the launches, so that the GPU need not wait for that; then also the memory for the next call.
@@ -200,7 +200,7 @@ class GPU(Memory):
         def arrays_apart(held: Any) -> tuple[Any, ...]:
             return tuple([ndarray(shape, dtype, part) for (shape, dtype), part in zip(shapes, held[0], strict=True)])
 
-        return Results(one_allocation, arrays_of_one) if 0 < total <= _ONE_ALLOCATION else Results(apart, arrays_apart)
+        return ResultMemory(one_allocation, arrays_of_one) if 0 < total <= _ONE_ALLOCATION else ResultMemory(apart, arrays_apart)
 
     # -- graphs --
 

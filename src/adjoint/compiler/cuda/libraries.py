@@ -32,7 +32,7 @@ ASYNCHRONOUS = frozenset(
 )
 
 
-class Way(IntEnum):
+class Transposition(IntEnum):
     """cublasOperation_t."""
 
     PLAIN = 0
@@ -61,7 +61,7 @@ class Math(IntEnum):
 
 
 _FILL = {"L": Fill.LOWER, "U": Fill.UPPER}
-_WAY = {"N": Way.PLAIN, "T": Way.TRANSPOSED}
+_WAY = {"N": Transposition.PLAIN, "T": Transposition.TRANSPOSED}
 _VECTORS = 1  # CUSOLVER_EIG_MODE_VECTOR
 _NON_UNIT = 0  # CUBLAS_DIAG_NON_UNIT
 
@@ -204,12 +204,12 @@ class Libraries:
         # The libraries see gᵀ and lᵀ, and compute (lᵀ g)ᵀ = gᵀ l.
         matrices = (self.address(given), n, n * n, self.address(factor), n, n * n)
         self.blas("cublas?gemmStridedBatched", dtype)(
-            Way.PLAIN, Way.TRANSPOSED, n, n, n, one, *matrices, zero, self.address(inner), n, n * n, count
+            Transposition.PLAIN, Transposition.TRANSPOSED, n, n, n, one, *matrices, zero, self.address(inner), n, n * n, count
         )
         inner = self.lower(inner, 0.5)
         # They see l as the upper triangle lᵀ, and inner as innerᵀ.
-        self.trsm(factor, inner, n, Side.RIGHT, Fill.UPPER, Way.TRANSPOSED)  # innerᵀ l⁻¹: by rows l⁻ᵀ inner
-        self.trsm(factor, inner, n, Side.LEFT, Fill.UPPER, Way.PLAIN)  # l⁻ᵀ (…)ᵀ: by rows (…) l⁻¹
+        self.trsm(factor, inner, n, Side.RIGHT, Fill.UPPER, Transposition.TRANSPOSED)  # innerᵀ l⁻¹: by rows l⁻ᵀ inner
+        self.trsm(factor, inner, n, Side.LEFT, Fill.UPPER, Transposition.PLAIN)  # l⁻ᵀ (…)ᵀ: by rows (…) l⁻¹
         g[...] = (inner + xp.swapaxes(inner, -1, -2)).reshape(g.shape)
 
     def pull_back_factor(self, l: Any, g: Any) -> None:  # noqa: E741
@@ -244,7 +244,7 @@ class Libraries:
     def inverse_of_lower(self, a: Any) -> Any:
         """By rows, BLAS sees the transpose of a, an upper triangle u; u⁻¹ is the transpose of the inverse."""
         inverse = self.xp.eye(len(a), dtype=a.dtype)
-        self.trsm(self.xp.ascontiguousarray(a), inverse, len(a), Side.LEFT, Fill.UPPER, Way.PLAIN)
+        self.trsm(self.xp.ascontiguousarray(a), inverse, len(a), Side.LEFT, Fill.UPPER, Transposition.PLAIN)
         return inverse
 
     def times(self, a: Any, b: Any) -> Any:
@@ -267,7 +267,7 @@ class Libraries:
         self.trsm(a, x, options["leading"], side, _FILL[options["triangle"]], _WAY[options["transposed"]])
         failed[...] = False
 
-    def trsm(self, a: Any, x: Any, leading: int, side: Side, fill: Fill, way: Way) -> None:
+    def trsm(self, a: Any, x: Any, leading: int, side: Side, fill: Fill, way: Transposition) -> None:
         """Solve a x = b for each matrix of a stack, or x a = b from the right; x holds b and is contiguous."""
         *stack, rows, columns = x.shape
         m, n = (columns, rows) if side is Side.RIGHT else (rows, columns)
@@ -331,7 +331,7 @@ class Libraries:
             made += xp.eye(n, dtype=dtype)
             getrs, (_info, places) = self.solver("cusolverDn?getrs", dtype), self.infos(1)
             for i, (target, matrix) in enumerate(self.each(made, x)):
-                getrs(Way.PLAIN, n, n, matrix, n, rows + 4 * n * i, target, n, places[0])
+                getrs(Transposition.PLAIN, n, n, matrix, n, rows + 4 * n * i, target, n, places[0])
         x[...] = xp.where(zero[..., None, None], np.nan, xp.swapaxes(made, -1, -2))
         failed[...] = False
 

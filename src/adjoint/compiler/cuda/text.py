@@ -20,11 +20,11 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 
 from ..llvm import vecmath
-from ..llvm.instruction import Code, Function
+from ..llvm.instruction import Code, VecmathFunction
 from ..lower.kernel import Buffer
 from .launch import Launch
 from .layout import NEIGHBOURS
-from .threads import Parts, Threads
+from .threads import PhaseBodies, Threads
 from .tiles import TileThreads
 
 TRIPLE = "nvptx64-nvidia-cuda"
@@ -55,7 +55,7 @@ class Entry:
 
     name: str
     arguments: str
-    parts: Parts
+    parts: PhaseBodies
     aliased: tuple[bool, ...]  # for each buffer: whether other threads change it between phases
     shared: int
     blocks: int
@@ -63,7 +63,7 @@ class Entry:
     resident: int
     both_ways: bool
     declared: frozenset[str]
-    functions: frozenset[Function]
+    functions: frozenset[VecmathFunction]
 
     def size(self) -> int:
         """Of its text."""

@@ -16,9 +16,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ...device.gpu import ALIGNED
-from ..llvm.instruction import MEMORY, REGISTER, Code, Function, combine, start_of
+from ..llvm.instruction import MEMORY, REGISTER, Code, VecmathFunction, combine, start_of
 from ..llvm.nest import Nest
-from ..lower.kernel import Buffer, Reduce, Scalar, Store, View, Window, size_of
+from ..lower.kernel import Buffer, KernelLine, Reduce, Store, View, Window, size_of
 from ..lower.schedule import cost
 from .launch import Launch
 from .layout import NEIGHBOURS, is_flag
@@ -28,7 +28,7 @@ LARGE = 16 << 20  # bytes that are not in the cache of a GPU when they are read 
 UNROLLED = {20: 4, 100: 2}  # by the cost of an iteration in additions: how many are unrolled
 
 
-class Parts(NamedTuple):
+class PhaseBodies(NamedTuple):
     """The bodies of phases: those before the tiles of a block, those for each tile, those after them; see `tiles`."""
 
     before: list[str]
@@ -55,7 +55,7 @@ class Threads(Nest):
         self.ranges = [(0, loop.length) for loop in self.loops]
         self.changing: set[Buffer] = set()  # by other threads, between phases
         self.declared: set[str] = set()
-        self.functions: set[Function] = set()
+        self.functions: set[VecmathFunction] = set()
 
     @property
     def shared(self) -> int:
@@ -73,8 +73,8 @@ class Threads(Nest):
         pointers = [f"ptr {'' if b in self.changing else 'noalias '}%b{i}" for i, b in enumerate(self.buffers)]
         return ", ".join([*pointers, "ptr %shared", "i64 %block", "i64 %thread"])
 
-    def parts(self) -> Parts:
-        return Parts([], self.phases(), [], in_warps=self.layout.is_in_warps)
+    def parts(self) -> PhaseBodies:
+        return PhaseBodies([], self.phases(), [], in_warps=self.layout.is_in_warps)
 
     def phases(self) -> list[str]:
         """The bodies of the phases, in order."""
@@ -251,7 +251,7 @@ class Threads(Nest):
         for self.indices, values in zip(places, columns, strict=True):
             self.raise_flags(values)
 
-    def side_by_side(self, lines: Sequence[Scalar], places: Sequence[list[str]]) -> list[list[str]]:
+    def side_by_side(self, lines: Sequence[KernelLine], places: Sequence[list[str]]) -> list[list[str]]:
         """For each of some adjacent points, the values of the lines."""
         columns: list[list[str]] = [[] for _ in places]
         for line in lines:
@@ -275,7 +275,7 @@ class Threads(Nest):
         bounds = [window[loop.axes[0]] if len(loop.axes) == 1 else (0, loop.length) for loop in self.loops]
         return all(lo <= start and stop <= hi for (lo, hi), (start, stop) in zip(bounds, self.ranges, strict=True))
 
-    def line(self, line: Scalar, lines: Sequence[Scalar], values: Sequence[str]) -> str:
+    def line(self, line: KernelLine, lines: Sequence[KernelLine], values: Sequence[str]) -> str:
         """The value of one line, from the values of those before it."""
         if line.kind == "op":
             source = lines[line.args[0]].dtype

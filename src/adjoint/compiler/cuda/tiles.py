@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from ..llvm.instruction import MEMORY, REGISTER, Function, start_of
+from ..llvm.instruction import MEMORY, REGISTER, VecmathFunction, start_of
 from ..lower.kernel import Buffer, Kernel, Reduce, View, size_of
 from ..lower.row_tiles import split
 from ..lower.step import RowTiles
 from .launch import Launch, covers
 from .layout import NEIGHBOURS, SHARED, THREADS, Layout, is_flag, power_of_two, reduced_loops
-from .threads import Parts, Threads, combined
+from .threads import PhaseBodies, Threads, combined
 
 MOST_BLOCKS = 1024  # that gather totals
 TERMS, FEW_TERMS = 16, 4  # of a row, per thread: if one warp can process the row, it need not wait for others; if it cannot
@@ -172,20 +172,20 @@ class TileThreads:
         self.writers = writers
         self.launch = tile.kernels[0]
         self.declared: set[str] = set()
-        self.functions: set[Function] = set()
+        self.functions: set[VecmathFunction] = set()
 
     @property
     def arguments(self) -> str:
         return self.writers[0].arguments
 
-    def parts(self) -> Parts:
+    def parts(self) -> PhaseBodies:
         before = [self.writers[0].phase(self.writers[0].clear)] if self.tile.totals else []
         inside = [body for w in self.writers for body in w.phases()]
         after = [self.writers[0].phase(self.writers[0].leave)] if self.tile.totals else []
         for w in self.writers:
             self.declared |= w.declared
             self.functions |= w.functions
-        return Parts(before, inside, after, self.tile.tiles, self.launch.layout.is_in_warps)
+        return PhaseBodies(before, inside, after, self.tile.tiles, self.launch.layout.is_in_warps)
 
 
 class _Writer(Threads):

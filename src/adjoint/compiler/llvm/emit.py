@@ -115,7 +115,7 @@ class Effort(Enum):
     NONE = 0  # as it is written, except that functions are inlined where they must be
 
 
-class Part(NamedTuple):
+class ModulePart(NamedTuple):
     """A text that is compiled by itself."""
 
     text: str
@@ -133,9 +133,9 @@ def object_code(text: str, quickly: bool = False) -> list[bytes]:
     main = threading.main_thread()
     dropped = threading.Event()
     if not main.is_alive():  # atexit functions cannot start threads
-        return [_compiled(Part(text, Effort.LITTLE if quickly else Effort.ALL), dropped)]
+        return [_compiled(ModulePart(text, Effort.LITTLE if quickly else Effort.ALL), dropped)]
     count = min(default_threads(), MOST_PARTS) if Switch.COMPILED_APART.on else 1
-    given = [Part(text, Effort.LITTLE)] if quickly else parts(text, count)
+    given = [ModulePart(text, Effort.LITTLE)] if quickly else parts(text, count)
     here = 0 if threading.current_thread() is main else 1  # parts that this thread compiles itself
     others = [_Compilation(part, dropped) for part in given[here:]]
     try:
@@ -167,7 +167,7 @@ _LONGEST_WAIT = 30  # seconds, at the end of the process
 class _Compilation(threading.Thread):
     """A part that is compiled in a separate thread."""
 
-    def __init__(self, part: Part, dropped: threading.Event) -> None:
+    def __init__(self, part: ModulePart, dropped: threading.Event) -> None:
         super().__init__(name="adjoint compiles", daemon=True)
         self.part, self.dropped = part, dropped
         self.code: bytes | None = None
@@ -200,7 +200,7 @@ def _wait_for_parts() -> None:
         part.join(_LONGEST_WAIT)
 
 
-def _compiled(part: Part, dropped: threading.Event) -> bytes:
+def _compiled(part: ModulePart, dropped: threading.Event) -> bytes:
     """The machine code of a part; nothing if it is no longer needed."""
     module, own = llvm.parse_assembly(part.text, llvm.create_context()), machine(part.effort.value)
     if part.effort is not Effort.LITTLE and not dropped.is_set():
@@ -242,13 +242,13 @@ def _emit() -> Any:
 # -- parts ------------------------------------------------------------------------------------------------------
 
 
-def parts(text: str, count: int) -> list[Part]:
+def parts(text: str, count: int) -> list[ModulePart]:
     """A module in parts: at most so many of about the same weight, and one of the functions that are not optimised."""
     functions = {_name(body): body for body in _FUNCTION.findall(text)}
     firsts = {name: body.partition("\n")[0] for name, body in functions.items()}
     unoptimised = [name for name, first in firsts.items() if UNOPTIMISED in first]
     if count == 1 and not unoptimised:
-        return [Part(text)]
+        return [ModulePart(text)]
     calls = {name: [c for c in _names(body)[1:] if c in functions] for name, body in functions.items()}
     heads = {name: head[1] for name, first in firsts.items() if (head := _LARGE.match(first))}
     lines = {name: body.count("\n") for name, body in functions.items()}
@@ -258,17 +258,17 @@ def parts(text: str, count: int) -> list[Part]:
     first = sum(lines[name] for name in (*roots, *beside))
     groups = _balanced([name for name in heads if name not in unoptimised], weights, count, first)
     if len(groups) == 1 and not unoptimised:
-        return [Part(text)]
+        return [ModulePart(text)]
     groups[0] = [*roots, *groups[0]]
     shared = _FUNCTION.sub("", text)
 
-    def part(own: Collection[str], effort: Effort) -> Part:
+    def part(own: Collection[str], effort: Effort) -> ModulePart:
         needed = {*own, *_reached(own, calls, heads)}
         elsewhere = {c for name in needed for c in calls[name] if c in heads and c not in own}
         bodies = [
             body.replace(" internal", "", 1) if name in heads else body for name, body in functions.items() if name in needed
         ]
-        return Part("\n".join([shared, *(f"declare {heads[name]}" for name in sorted(elsewhere)), *bodies]), effort)
+        return ModulePart("\n".join([shared, *(f"declare {heads[name]}" for name in sorted(elsewhere)), *bodies]), effort)
 
     optimised = [part(own, Effort.ALL) for own in groups if own]
     return [*optimised, part(unoptimised, Effort.NONE)] if unoptimised else optimised

@@ -47,7 +47,7 @@ def literal(value: Any, dtype: Dtype) -> str:
     return str(int(value))
 
 
-class Function(NamedTuple):
+class VecmathFunction(NamedTuple):
     """A function of `vecmath` that some code calls."""
 
     name: str
@@ -79,7 +79,7 @@ class Code(Builder):
         self.apart = apart  # call functions out of line: the code runs a few times only
         self.form = form  # the name of the function to call, by its usual name and the type
         self.declared: set[str] = set()
-        self.functions: set[Function] = set()
+        self.functions: set[VecmathFunction] = set()
 
     def smaller(self, a: str, b: str) -> str:
         """Of two numbers of 64 bits."""
@@ -114,7 +114,7 @@ class Code(Builder):
         if name.startswith(special.PREFIX):
             return self.special(special.of_line(name), name, args)
         kind = REGISTER[source]
-        function = Function(self.form(name, kind), kind, len(args), self.apart)
+        function = VecmathFunction(self.form(name, kind), kind, len(args), self.apart)
         self.functions.add(function)
         return self.let(f"call {kind} {function.symbol}({', '.join(f'{kind} {a}' for a in args)})")
 

@@ -36,7 +36,7 @@ def registers() -> tuple[int, int, int]:
     return (32, 12, 3) if features.get("avx2") else (16, 12, 3)
 
 
-class Tile(NamedTuple):
+class TileRows(NamedTuple):
     """Some rows of A and of the result, in elements: strides of A down and along its rows, and the stride of the result."""
 
     a: str
@@ -77,7 +77,7 @@ class Microkernel:
                 total = code.let(f"add nsw i64 {total}, {code.let(f'mul nsw i64 {i}, {stride}')}")
         return self.at(base, total)
 
-    def multiply(self, tile: Tile, b: str, row: int, panel: Sequence[Vector], length: str, is_first: str = "") -> None:
+    def multiply(self, tile: TileRows, b: str, row: int, panel: Sequence[Vector], length: str, is_first: str = "") -> None:
         """A tile times the panel at `b`, whose rows are `row` elements apart.
 
         With `is_first`, a condition, the product is added to what is there unless it holds.

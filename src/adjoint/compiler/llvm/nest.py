@@ -22,7 +22,7 @@ import itertools
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from ..lower.kernel import Buffer, Kernel, Loop, Reduce, Scalar, View, Window, size_of
+from ..lower.kernel import Buffer, Kernel, KernelLine, LoopLevel, Reduce, View, Window, size_of
 from ..lower.schedule import cost
 from ..lower.step import RowTiles
 from ..switches import Switch
@@ -48,7 +48,7 @@ class Reducing:
     """Where the reductions and windows of a kernel stand among its loops, in whatever language these are written."""
 
     kernel: Kernel
-    loops: Sequence[Loop]
+    loops: Sequence[LoopLevel]
     strides: dict[int, list[int]]  # of each view, by loop
     begun: Collection[Buffer]  # results that a call adds to
 
@@ -299,7 +299,7 @@ class Nest(Reducing):
         for i, r in enumerate(self.kernel.reductions):
             self.totals[i] = combine(code, r.how, r.view.dtype, self.totals[i], values[r.scalar])
 
-    def run(self, lines: Sequence[Scalar]) -> list[str]:
+    def run(self, lines: Sequence[KernelLine]) -> list[str]:
         """The values of lines of code, at the current point of the loops."""
         values: list[str] = []
         code = self.code
@@ -322,14 +322,14 @@ class Nest(Reducing):
                 values.append(code.operation(line.data, [values[a] for a in line.args], source, line.dtype))
         return values
 
-    def number(self, line: Scalar) -> str:
+    def number(self, line: KernelLine) -> str:
         """A constant: written in the code, or an argument, so that kernels which differ only in numbers share their code."""
         value = literal(line.data, line.dtype)
         if not self.numbers_apart or line.dtype.kind != "f" or abs(line.data) in FOLDED:
             return value
         return self.numbers.setdefault(f"{REGISTER[line.dtype]} {value}", f"%n{len(self.numbers)}")
 
-    def window(self, inner: tuple[Scalar, ...], window: Window, elsewhere: str, dtype: Any) -> str:
+    def window(self, inner: tuple[KernelLine, ...], window: Window, elsewhere: str, dtype: Any) -> str:
         """The value of the last inner line where the point is inside, else another. Nothing outside is read."""
         if any(n == 1 and window[k] != (0, 1) for k, n in enumerate(self.kernel.domain)):
             return elsewhere  # an axis of length one has no loop: the window is empty

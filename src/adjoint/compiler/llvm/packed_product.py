@@ -23,7 +23,7 @@ from ..lower.step import Product
 from ..runtime import blas
 from ..switches import Switch
 from .lapack import multiplications
-from .microkernel import HEAD, Microkernel, Tile, registers
+from .microkernel import HEAD, Microkernel, TileRows, registers
 from .vector import WRITTEN_AS_VECTORS, Vector
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ def _even(length: int, most: int) -> int:
 def _multiply(kernel: Microkernel, panel: _Panel, height: int) -> str:
     """A tile of rows times a packed panel."""
     vectors = [kernel.vector(*sizes) for sizes in panel]
-    tile = Tile("%a", "%down", "%along", "%c", "%row", height)
+    tile = TileRows("%a", "%down", "%along", "%c", "%row", height)
     kernel.multiply(tile, "%b", _width(panel), vectors, "%length", "%is_first")
     kernel.code.do("ret void")
     sizes = "i64 %down, i64 %along, i64 %row, i64 %length, i1 %is_first"

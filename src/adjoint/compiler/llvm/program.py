@@ -54,7 +54,7 @@ from . import (
     vecmath,
 )
 from .builder import UNOPTIMISED
-from .instruction import MEMORY, Code, Function, is_number
+from .instruction import MEMORY, Code, VecmathFunction, is_number
 from .nest import SMALL, Nest
 
 OUT_OF_BOUNDS, OUT_OF_MEMORY = 1, 3  # see `entry.ERRORS`
@@ -77,7 +77,7 @@ class Module:
     def __init__(self, lowered: Lowered | None = None, timed: bool = False) -> None:
         self.timed = len(lowered.steps) if lowered and timed else 0  # steps of the program that are timed
         self.declared: set[str] = set()
-        self.functions: set[Function] = set()
+        self.functions: set[VecmathFunction] = set()
         self.definitions: list[str] = []
         self.constants: dict[Buffer, int] = {}  # in the order of their words
         self.foreign: list[Foreign] = []

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ..lower.kernel import size_of
 from ..lower.step import Product
-from .microkernel import HEAD, Microkernel, Tile, registers
+from .microkernel import HEAD, Microkernel, TileRows, registers
 
 if TYPE_CHECKING:
     from .program import StepRoutine
@@ -70,7 +70,7 @@ class _Tile(Microkernel):
         column, row, inner = 0, self.step.right.strides[-2], self.step.right.shape[-2]
         down, along = self.step.left.strides[-2:]
         for panel in self.panels:
-            part = Tile(left, down, along, self.at(out, column), self.step.out.strides[-2], height)
+            part = TileRows(left, down, along, self.at(out, column), self.step.out.strides[-2], height)
             self.multiply(part, self.at(right, column), row, [self.vector(lanes) for lanes in panel], str(inner))
             column += sum(panel)
 

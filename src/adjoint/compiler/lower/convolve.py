@@ -20,7 +20,7 @@ from ...ops import convolve as ops
 from ...ops import elementwise as ew
 from .kernel import Dtype, Kernel, Reduce, View
 from .lowered import Line, Rules
-from .scalar import BOOL, Writer
+from .scalar import BOOL, KernelWriter
 from .views import reshaped
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class _Factors(NamedTuple):
 
     def product(self, kernel: Kernel, views: Iterable[View], dtype: Dtype) -> int:
         """A term, from views of all of these."""
-        write = Writer(kernel)
+        write = KernelWriter(kernel)
         a, b, *inside = (kernel.add("load", (), view.over(kernel.domain), view.dtype) for view in views)
         term = write("mul", write.cast(a, dtype), write.cast(b, dtype))
         return write("select", inside[0], term, write.like(0, term)) if inside else term
@@ -83,7 +83,7 @@ def _by_terms(low: Lowering, equation: Equation, factors: _Factors) -> bool:
     domain = result.shape
     lengths = (domain[-1], 1, domain[-1])
     position = low.place(domain, [*factors])
-    write, total = Writer(low.kernel(position)), None
+    write, total = KernelWriter(low.kernel(position)), None
     for j in range(factors.short.shape[-1]):
         parts = (_part(view, j, length) for view, length in zip(factors, lengths, strict=True) if view is not None)
         term = factors.product(write.kernel, parts, result.dtype)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from .kernel import Kernel, Scalar
+from .kernel import Kernel, KernelLine
 from .step import Step
 
 
@@ -16,7 +16,7 @@ def prune(steps: list[Step]) -> list[Step]:
     return [step for step in steps if not isinstance(step, Kernel) or any(True for _ in step.writes())]
 
 
-def needed(code: list[Scalar], roots: set[int]) -> list[int]:
+def needed(code: list[KernelLine], roots: set[int]) -> list[int]:
     """The lines that some lines depend on, these included, in order."""
     found, waiting = set(roots), list(roots)
     while waiting:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..switches import Switch
-from .kernel import Buffer, Kernel, Scalar, size_of
+from .kernel import Buffer, Kernel, KernelLine, size_of
 from .step import Foreign, Lowered
 
 
@@ -48,7 +48,7 @@ def read_results(lowered: Lowered, reused: Mapping[int, int]) -> None:
                 step.code[:] = [_reading(out, given, line) for line in step.code]
 
 
-def _reading(out: Buffer, given: Buffer, line: Scalar) -> Scalar:
+def _reading(out: Buffer, given: Buffer, line: KernelLine) -> KernelLine:
     if line.kind == "load" and line.data.buffer is given:
         return replace(line, data=replace(line.data, buffer=out))
     if line.kind == "window":

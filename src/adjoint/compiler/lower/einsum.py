@@ -21,7 +21,7 @@ from ...ops import broadcast, linalg
 from ..switches import Switch
 from .kernel import Dtype, Reduce, View, size_of
 from .lowered import Rules
-from .scalar import BOOL, FLOATS, Writer
+from .scalar import BOOL, FLOATS, KernelWriter
 
 if TYPE_CHECKING:
     from .fuse import Lowering
@@ -115,7 +115,7 @@ def _summed_products(
     views = [_arranged(f, domain, sizes) for f in factors]
     shape = tuple(sizes[c] for c in domain)
     position = low.place(shape, views)
-    w = Writer(low.kernel(position))
+    w = KernelWriter(low.kernel(position))
     line, *rest = (w.cast(low.read(position, v), dtype) for v in views)
     for other in rest:
         line = w("mul", line, other)

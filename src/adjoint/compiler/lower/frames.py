@@ -19,7 +19,7 @@ from ...ir.graph import Equation, Literal, Operand
 from ...ops import elementwise as ew
 from ...ops import index, shape, shift
 from ..switches import Switch
-from .kernel import Scalar, View, Window, size_of
+from .kernel import KernelLine, View, Window, size_of
 from .lowered import Frame, Line, Rules
 from .views import region
 
@@ -91,7 +91,7 @@ def _framed(low: Lowering, x: Operand, spec: tuple[Any, ...], shape: Shape) -> F
             return again
     view = low.view(x)
     found = _window(spec, shape, view)
-    return None if found is None else Frame((Scalar("load", (), found[0], view.dtype),), shape, found[1])
+    return None if found is None else Frame((KernelLine("load", (), found[0], view.dtype),), shape, found[1])
 
 
 def _computed_again(low: Lowering, line: Line, spec: tuple[Any, ...], shape: Shape) -> Frame | None:
@@ -100,7 +100,7 @@ def _computed_again(low: Lowering, line: Line, spec: tuple[Any, ...], shape: Sha
     if code is None:
         return None
     moved: dict[int, int] = {}
-    lines: list[Scalar] = []
+    lines: list[KernelLine] = []
     window = None
     for i, old in code:
         data = old.data
@@ -110,7 +110,7 @@ def _computed_again(low: Lowering, line: Line, spec: tuple[Any, ...], shape: Sha
                 return None
             data, window = framed
         moved[i] = len(lines)
-        lines.append(Scalar(old.kind, tuple(moved[a] for a in old.args), data, old.dtype))
+        lines.append(KernelLine(old.kind, tuple(moved[a] for a in old.args), data, old.dtype))
     return None if window is None else Frame(tuple(lines), shape, window)
 
 
@@ -187,7 +187,7 @@ def _rolled(low: Lowering, view: View, by: int, axis: int) -> Line | View:
     for move, start, stop in ((n - by, 0, by), (-by, by, n)):
         moved = View(view.buffer, view.shape, view.strides, view.offset + move * stride)
         window = tuple((start, stop) if k == axis else (0, size) for k, size in enumerate(view.shape))
-        line = (kernel.add("window", line, ((Scalar("load", (), moved, view.dtype),), window), view.dtype),)
+        line = (kernel.add("window", line, ((KernelLine("load", (), moved, view.dtype),), window), view.dtype),)
     return Line(position, line[0])
 
 

@@ -43,7 +43,7 @@ from .lowered import Line, LoweredValue, Rules
 from .memory import plan
 from .parallel import group_parallel
 from .point_tiles import in_point_tiles
-from .scalar import EVERY, MOVABLE, Writer
+from .scalar import EVERY, MOVABLE, KernelWriter
 from .schedule import schedule, written_arithmetic
 from .step import Foreign, Lowered
 from .workspace import FEW, FUNCTION, Workspace
@@ -173,7 +173,7 @@ class Lowering(Workspace):
         apart = self.functions_apart and _is_function(equation) and size_of(domain) > FEW
         position = self.place_alone(domain, operands) if apart else self.place(domain, operands)
         lines = [self.read(position, o) for o in operands]
-        writer = Writer(self.kernel(position))
+        writer = KernelWriter(self.kernel(position))
         if equation.op not in _CASTS:
             line = scalar.write(equation.op, writer, lines, wanted)
         elif result.dtype == scalar.BOOL:

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from ..switches import Switch
 from .kernel import Kernel, Reduce, View
 from .row_tiles import TILE
-from .scalar import Writer
+from .scalar import KernelWriter
 from .step import Product, RowTiles, Step
 
 LARGE = 1 << 20  # bytes; a smaller matrix stays in the cache
@@ -78,6 +78,6 @@ def kernel(product: Product) -> Kernel:
     over, out = ((0, along), (to, 0)) if side == 0 else ((along, 0), (0, to))
     loads = [matrix, View(vector.buffer, domain, over, vector.offset)]
     a, b = (made.add("load", (), view, view.dtype) for view in loads)
-    line = Writer(made)("mul", a, b)
+    line = KernelWriter(made)("mul", a, b)
     made.reductions.append(Reduce("sum", line, (1 - side,), View(product.out.buffer, domain, out, product.out.offset)))
     return made

@@ -19,7 +19,7 @@ from ...ops import elementwise as ew
 from ...ops.elementwise import add, logical_or
 from .kernel import Reduce, Scatter, View, size_of
 from .lowered import Line, Rules
-from .scalar import BOOL, Writer
+from .scalar import BOOL, KernelWriter
 from .views import as_numpy_does
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def _put_by_select(low: Lowering, equation: Equation) -> bool:
     base = low.operand(x, domain)
     views = [low.view(a) for a in arrays if not isinstance(a, Literal) or low.type_of(a).shape]
     position = low.place(domain, [base, value, *views, *numbers])
-    w = Writer(low.kernel(position))
+    w = KernelWriter(low.kernel(position))
     inside = None
     places = _indices(low, position, arrays, domain, axis, domain[axis : axis + len(arrays)])
     for line, number in zip(places, numbers, strict=True):
@@ -190,7 +190,7 @@ def _scatter_into(low: Lowering, out: View, g: Operand, arrays: Sequence[Operand
     operand = low.operand(g, domain)
     views = [low.view(a) for a in arrays if not isinstance(a, Literal) or low.type_of(a).shape]
     position = low.place(domain, [operand, *views], after=low.ready[out.buffer])
-    line = Writer(low.kernel(position)).cast(low.read(position, operand), out.dtype)
+    line = KernelWriter(low.kernel(position)).cast(low.read(position, operand), out.dtype)
     at = _indices(low, position, arrays, domain, axis, out.shape[axis : axis + len(arrays)])
     strides = out.strides[axis : axis + len(arrays)]
     low.kernel(position).scatters.append(Scatter(line, at, strides, _without(out, axis, len(arrays), domain), adds))
@@ -247,7 +247,7 @@ def _indices(low: Lowering, position: int, arrays: Sequence[Operand], domain: Sh
     Whether one was out of bounds is reduced into a bool, unless its range is known; 0 is used instead.
     """
     kernel = low.kernel(position)
-    w = Writer(kernel)
+    w = KernelWriter(kernel)
     found = []
     ndim = len(np.broadcast_shapes(*(low.type_of(a).shape for a in arrays)))
     behind = (1,) * (len(domain) - start - ndim)

@@ -17,7 +17,7 @@ from typing import Any
 
 from ..switches import Switch
 from .dead_code import prune
-from .kernel import Buffer, Kernel, Scalar, Store, View, size_of
+from .kernel import Buffer, Kernel, KernelLine, Store, View, size_of
 from .schedule import arrange, cut
 from .step import Lowered, ParallelGroup, PointTiles, RowTiles
 
@@ -127,7 +127,7 @@ def _renamed(value: Any, old: Buffer, new: Buffer) -> Any:
         return replace(value, buffer=new) if value.buffer is old else value
     if type(value) in (tuple, list):
         return type(value)([_renamed(part, old, new) for part in value])
-    if isinstance(value, Scalar):
+    if isinstance(value, KernelLine):
         return replace(value, data=_renamed(value.data, old, new)) if value.kind != "const" else value
     if isinstance(value, Buffer):
         return new if value is old else value

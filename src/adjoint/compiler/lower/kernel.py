@@ -111,7 +111,7 @@ Window = tuple[tuple[int, int], ...]  # for each axis, the range inside the wind
 
 
 @dataclass(frozen=True, slots=True)
-class Scalar:
+class KernelLine:
     """One line of a kernel's code.
 
     kind    data                          value
@@ -175,7 +175,7 @@ class Scatter:
 
 
 @dataclass(slots=True)
-class Loop:
+class LoopLevel:
     """One loop of a nest: its length, and the stride of each view per iteration."""
 
     length: int
@@ -188,13 +188,13 @@ class Kernel:
     """A loop nest over a domain."""
 
     domain: Shape
-    code: list[Scalar] = field(default_factory=list)
+    code: list[KernelLine] = field(default_factory=list)
     stores: list[Store] = field(default_factory=list)
     reductions: list[Reduce] = field(default_factory=list)
     scatters: list[Scatter] = field(default_factory=list)
     lines: dict[str, None] = field(default_factory=dict)  # the user's source lines, for reports
     known: dict[Any, int] = field(default_factory=dict)  # existing lines, for common subexpressions
-    loops: list[Loop] = field(default_factory=list)  # outermost first; see `schedule`
+    loops: list[LoopLevel] = field(default_factory=list)  # outermost first; see `schedule`
     chunks: int = 1  # pieces of the outermost loop that may run at the same time
     #: By result of a reduction: how the partial results of the pieces are combined, and their buffer.
     partials: dict[Buffer, tuple[str, Buffer]] = field(default_factory=dict)
@@ -205,7 +205,7 @@ class Kernel:
         key = (kind, args, (type(data), np.asarray(data).tobytes()) if kind == "const" else data, dtype)
         if key not in self.known:
             self.known[key] = len(self.code)
-            self.code.append(Scalar(kind, args, data, dtype))
+            self.code.append(KernelLine(kind, args, data, dtype))
         return self.known[key]
 
     def reads(self) -> Iterator[View]:

@@ -9,7 +9,7 @@ from typing import Any
 from ...core.op import Op
 from ...core.types import Shape
 from ...ir.graph import Equation
-from .kernel import Dtype, Scalar, View, Window
+from .kernel import Dtype, KernelLine, View, Window
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Frame:
     `lines` compute it, over the whole shape: a load from memory, or more if recomputing is cheap.
     """
 
-    lines: tuple[Scalar, ...]
+    lines: tuple[KernelLine, ...]
     shape: Shape
     window: Window
 

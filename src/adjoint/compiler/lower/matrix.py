@@ -22,7 +22,7 @@ from ..switches import Switch
 from .kernel import Dtype, Reduce, View, contiguous
 from .lowered import Rules
 from .product import for_blas, known_triangle
-from .scalar import BOOL, FLOATS, Writer
+from .scalar import BOOL, FLOATS, KernelWriter
 from .step import Lapack
 from .views import region, transposed
 
@@ -211,7 +211,7 @@ def _refuse_zeros(low: Lowering, diagonal: View) -> None:
     failed = _numbers(low, (), BOOL)
     position = low.place(diagonal.shape, [diagonal])
     kernel = low.kernel(position)
-    w = Writer(kernel)
+    w = KernelWriter(kernel)
     line = low.read(position, diagonal)
     zero = w.test("equal", line, w.like(0, line))
     kernel.reductions.append(Reduce("any", zero, tuple(range(len(diagonal.shape))), failed.over(diagonal.shape)))
@@ -259,7 +259,7 @@ def _sign_and_logarithm(low: Lowering, equation: Equation) -> tuple[int, int, in
     order = _constant(low, np.arange(1, n + 1, dtype=_INT))
     position = low.place(diagonal.shape, [diagonal, factors.pivots])
     kernel = low.kernel(position)
-    w = Writer(kernel)
+    w = KernelWriter(kernel)
     d, pivot, own = (low.read(position, v) for v in (diagonal, factors.pivots, order))
     one, minus = w.like(1, d), w.like(-1, d)
     flips = w.test("xor", w.test("less", d, w.like(0, d)), w.test("not_equal", pivot, own))
@@ -271,7 +271,7 @@ def _sign_and_logarithm(low: Lowering, equation: Equation) -> tuple[int, int, in
         low.ready[out.buffer] = position
         results.append(out)
     position = low.place(stack, [*results, factors.zero])
-    w = Writer(low.kernel(position))
+    w = KernelWriter(low.kernel(position))
     sign, logarithm, zero = (low.read(position, v) for v in (*results, factors.zero))
     sign = w("select", zero, w.like(0, sign), sign)
     return position, sign, w("select", zero, w.like(-np.inf, logarithm), logarithm)
@@ -296,7 +296,7 @@ def _det(low: Lowering, equation: Equation) -> bool:
     if found is None:
         return False
     position, sign, logarithm = found
-    w = Writer(low.kernel(position))
+    w = KernelWriter(low.kernel(position))
     low.hold_lines(equation, position, (w("mul", sign, w("exp", logarithm)),))
     return True
 
@@ -349,7 +349,7 @@ def _qr(low: Lowering, equation: Equation) -> bool:
     mask = _constant(low, np.tri(tr.shape[-2], n, -1) == 0)
     r, source = low.local(tr), region(f, (*every, slice(0, tr.shape[-2])))
     position = low.place(tr.shape, [source, mask])
-    w = Writer(low.kernel(position))
+    w = KernelWriter(low.kernel(position))
     line = low.read(position, source)
     low.write(position, w("select", low.read(position, mask), line, w.like(0, line)), r)
     _run(low, "orthogonal", [tau], [q], (), [work])
@@ -381,7 +381,7 @@ def _lu(low: Lowering, equation: Equation) -> bool:
         return False
     factors = _factors(low, equation.inputs[0], or_transposed=False)
     position = low.place(factors.pivots.shape, [factors.pivots])
-    w = Writer(low.kernel(position))
+    w = KernelWriter(low.kernel(position))
     line = low.read(position, factors.pivots)
     pivots = low.local(equation.types[1])
     low.write(position, w.cast(w("sub", line, w.like(1, line)), pivots.dtype), pivots)  # LAPACK counts from 1

@@ -35,7 +35,7 @@ def pack(lowered: Lowered, wanted: Callable[[Buffer], bool] = lambda buffer: Tru
         last[view.buffer] = len(lowered.steps)
     ending: dict[int, list[Buffer]] = {}
     offsets: dict[Buffer, int] = {}
-    free = Gaps()
+    free = FreeRanges()
     starting: dict[int, list[Buffer]] = {}
     for buffer, position in first.items():
         if buffer.kind == "local" and buffer not in given and wanted(buffer):
@@ -53,7 +53,7 @@ def _length(buffer: Buffer) -> int:
     return max(ALIGNMENT, -(-buffer.nbytes // ALIGNMENT) * ALIGNMENT)
 
 
-class Gaps:
+class FreeRanges:
     """Free ranges of memory, in order. Looking for one takes time in the number of gaps, not of arrays in use."""
 
     def __init__(self) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from .kernel import Buffer, Kernel, Scalar, Store, View
+from .kernel import Buffer, Kernel, KernelLine, Store, View
 from .schedule import arrange, cost
 from .step import Lowered, Step
 from .unroll import unrolled
@@ -94,7 +94,7 @@ def _reads_at_the_same_points(first: Kernel, second: Kernel) -> bool:
     return all(view in stored for view in loads if view.buffer in written) and not any(view.buffer in written for view in others)
 
 
-def _views_of(line: Scalar) -> list[View]:
+def _views_of(line: KernelLine) -> list[View]:
     kernel = Kernel(())
     kernel.code = [line]
     return list(kernel.reads())

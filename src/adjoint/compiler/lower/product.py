@@ -11,7 +11,7 @@ from ...ops import linalg
 from ..switches import Switch
 from .kernel import Reduce, View, contiguous
 from .lowered import Line, Rules
-from .scalar import FLOATS, Writer
+from .scalar import FLOATS, KernelWriter
 from .step import Product
 from .views import as_numpy_does, transposed
 
@@ -41,7 +41,7 @@ def product(low: Lowering, equation: Equation) -> bool:
     stack = list(np.broadcast_shapes(tuple(stack), right.shape[:-2]))
     if inner == 1 and result.ndim == len(stack) + 2:  # every element is a single product
         position = low.place(result.shape, [left, right])
-        line = Writer(low.kernel(position))("mul", low.read(position, left), low.read(position, right))
+        line = KernelWriter(low.kernel(position))("mul", low.read(position, left), low.read(position, right))
         return low.hold(equation, Line(position, line))
     out = low.local(result)
     if (rows * inner * columns <= _INLINE and Switch.INLINE_PRODUCTS.on) or rows == columns == 1:
@@ -85,7 +85,7 @@ def _loops(low: Lowering, left: View, right: View, out: View, inner: int) -> Non
     b = View(right.buffer, domain, (*right.strides[:-2], 0, right.strides[-1], right.strides[-2]), right.offset)
     position = low.place(domain, [a, b])
     kernel = low.kernel(position)
-    line = Writer(kernel)("mul", low.read(position, a), low.read(position, b))
+    line = KernelWriter(kernel)("mul", low.read(position, a), low.read(position, b))
     kernel.reductions.append(Reduce("sum", line, (len(domain) - 1,), View(out.buffer, domain, (*out.strides, 0))))
     low.ready[out.buffer] = position
 

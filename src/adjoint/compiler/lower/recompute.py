@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from .kernel import Buffer, Dtype, Kernel, Scalar, Store, View
+from .kernel import Buffer, Dtype, Kernel, KernelLine, Store, View
 from .schedule import cost
 from .step import Lowered, Step
 
@@ -74,7 +74,7 @@ class _Accesses:
 class _Value:
     """A stored value and its code; the last line gives it."""
 
-    def __init__(self, kernel: Kernel, store: Store, code: list[Scalar]) -> None:
+    def __init__(self, kernel: Kernel, store: Store, code: list[KernelLine]) -> None:
         self.kernel, self.view, self.code = kernel, store.view, code
         self.loads = [line.data for line in code if line.kind == "load"]
         self.buffers = {view.buffer for view in self.loads}
@@ -86,13 +86,13 @@ class _Value:
         if sum(s.view.buffer is store.view.buffer for s in kernel.stores) > 1:
             return None
         stored = {s.scalar: s.view for s in kernel.stores if s is not store and s.view.buffer in own}
-        lines: dict[int, Scalar] = {}
+        lines: dict[int, KernelLine] = {}
         waiting = [store.scalar]
         while waiting:
             i = waiting.pop()
             if i not in lines:
                 line = kernel.code[i]
-                lines[i] = line = Scalar("load", (), stored[i], line.dtype) if i in stored else line
+                lines[i] = line = KernelLine("load", (), stored[i], line.dtype) if i in stored else line
                 waiting += line.args
             if line.kind not in ("load", "const", "op") or len(lines) > MOST_LINES:
                 return None
@@ -134,18 +134,18 @@ class _Value:
         user.reductions = [replace(r, scalar=numbers[r.scalar]) for r in user.reductions]
         user.scatters = [replace(s, scalar=numbers[s.scalar], at=tuple(numbers[a] for a in s.at)) for s in user.scatters]
 
-    def is_read_by(self, line: Scalar) -> bool:
+    def is_read_by(self, line: KernelLine) -> bool:
         return line.kind == "load" and line.data.buffer is self.view.buffer
 
-    def inside(self, line: Scalar) -> Any:
+    def inside(self, line: KernelLine) -> Any:
         """The data of a line; the lines of a window read the value as well."""
         if line.kind != "window":
             return line.data
-        code: list[Scalar] = []
+        code: list[KernelLine] = []
         numbers: list[int] = []
 
         def add(kind: str, args: tuple[int, ...], data: Any, dtype: Dtype) -> int:
-            code.append(Scalar(kind, args, data, dtype))
+            code.append(KernelLine(kind, args, data, dtype))
             return len(code) - 1
 
         for inner in line.data[0]:

@@ -15,7 +15,7 @@ from ...ops.reduce import all_, any_, max_, min_
 from ...ops.special import logsumexp
 from .kernel import Reduce, View, size_of
 from .lowered import Rules
-from .scalar import BOOL, FLOATS, Writer
+from .scalar import BOOL, FLOATS, KernelWriter
 
 if TYPE_CHECKING:
     from .fuse import Lowering
@@ -41,7 +41,7 @@ def reduction(low: Lowering, equation: Equation) -> bool:
     strides = tuple(0 if k in axes else s for k, s in enumerate(kept))
     operand = low.operand(x, t.shape)
     position = low.place(t.shape, [operand])
-    line = Writer(low.kernel(position)).cast(low.read(position, operand), result.dtype)
+    line = KernelWriter(low.kernel(position)).cast(low.read(position, operand), result.dtype)
     low.kernel(position).reductions.append(Reduce(how, line, axes, View(out.buffer, t.shape, strides)))
     low.ready[out.buffer] = position
     return low.hold(equation, out)

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ..switches import Switch
-from .kernel import Buffer, Kernel, Loop, View, size_of
+from .kernel import Buffer, Kernel, LoopLevel, View, size_of
 from .step import Lowered, RowTiles, Step
 
 WORTH = 1 << 17  # bytes of intermediates; fewer stay in the cache anyway
@@ -203,7 +203,7 @@ def row_of(view: View, loops: Sequence[tuple[int, int]]) -> int:
     return step if least >= 0 and most < step else 0
 
 
-def split(kernel: Kernel, length: int) -> list[Loop]:
+def split(kernel: Kernel, length: int) -> list[LoopLevel]:
     """The loops of a kernel, with an outermost one of so many iterations."""
     first, *rest = kernel.loops
     if first.length == length:
@@ -212,5 +212,5 @@ def split(kernel: Kernel, length: int) -> list[Loop]:
     axes = 1
     while size_of(kernel.domain[axis] for axis in first.axes[:axes]) < length:
         axes += 1
-    outer = Loop(length, [s * inside for s in first.strides], first.axes[:axes])
-    return [outer, Loop(inside, first.strides, first.axes[axes:]), *rest]
+    outer = LoopLevel(length, [s * inside for s in first.strides], first.axes[:axes])
+    return [outer, LoopLevel(inside, first.strides, first.axes[axes:]), *rest]

@@ -21,7 +21,7 @@ from ...core.op import Expansion, Op
 from ...ops.broadcast import cast
 from ...ops.elementwise import floor_divide, fmod, power, remainder, strong_mul_either_op, strong_mul_op, truncate
 from . import special
-from .kernel import Dtype, Kernel, Scalar
+from .kernel import Dtype, Kernel, KernelLine
 
 BOOL = np.dtype(bool)
 #: The dtypes that every back end has, and those of this processor.
@@ -50,7 +50,7 @@ WORDS = _ARITHMETIC | _CHOICES | _COMPARISONS | _LOGIC | _SHIFTS | _BITS.keys() 
 _INTERNAL = _LOGIC | {"select"}  # names of no op
 
 
-class Writer:
+class KernelWriter:
     """Adds lines to a kernel; the dtype of a result is that of its first operand unless another is given."""
 
     __slots__ = ("kernel",)
@@ -89,14 +89,14 @@ class Writer:
         return self(name, *args, dtype=BOOL)
 
 
-def _strong_mul(w: Writer, g: int, p: int) -> int:
+def _strong_mul(w: KernelWriter, g: int, p: int) -> int:
     """The product in which a zero g wins. A number p that is finite leaves a zero as it is."""
     if w.is_plain(g) or w.is_plain(p):
         return w("mul", g, p)
     return w("select", w.test("equal", g, w.like(0, g)), w.like(0, g), w("mul", g, p))
 
 
-def _strong_mul_either(w: Writer, a: int, b: int) -> int:
+def _strong_mul_either(w: KernelWriter, a: int, b: int) -> int:
     """The product in which either zero wins."""
     if w.is_plain(a) or w.is_plain(b):
         return w("mul", a, b)
@@ -104,7 +104,7 @@ def _strong_mul_either(w: Writer, a: int, b: int) -> int:
     return w("select", zero, w.like(0, a), w("mul", a, b))
 
 
-def _what_is_left(w: Writer, a: int, b: int) -> int:
+def _what_is_left(w: KernelWriter, a: int, b: int) -> int:
     """What is left of a after the division by b towards zero: exact, and with the sign of a. 0 for an integer b of 0."""
     if w.dtype(a).kind == "f":
         return w("fmod", a, b)
@@ -112,19 +112,19 @@ def _what_is_left(w: Writer, a: int, b: int) -> int:
     return w("select", w.test("equal", b, w.like(0, b)), w.like(0, a), rest)
 
 
-def _is_rounded(w: Writer, rest: int, b: int) -> int:
+def _is_rounded(w: KernelWriter, rest: int, b: int) -> int:
     """Whether the quotient towards zero is greater than the quotient rounded down."""
     zero = w.like(0, b)
     opposite = w.test("xor", w.test("less", rest, zero), w.test("less", b, zero))
     return w.test("and", w.test("not_equal", rest, zero), opposite)
 
 
-def _with_sign(w: Writer, like: int) -> int:
+def _with_sign(w: KernelWriter, like: int) -> int:
     """A zero with the sign of another float."""
     return w("select", w.test("signbit", like), w.like(-0.0, like), w.like(0.0, like))
 
 
-def _remainder(w: Writer, a: int, b: int) -> int:
+def _remainder(w: KernelWriter, a: int, b: int) -> int:
     """a - b floor(a / b), as NumPy has it: with the sign of b."""
     rest = _what_is_left(w, a, b)
     moved = w("select", _is_rounded(w, rest, b), w("add", rest, b), rest)
@@ -134,7 +134,7 @@ def _remainder(w: Writer, a: int, b: int) -> int:
     return w("select", zero, _with_sign(w, b), moved)
 
 
-def _floor_divide(w: Writer, a: int, b: int) -> int:
+def _floor_divide(w: KernelWriter, a: int, b: int) -> int:
     """floor(a / b), as NumPy has it: from what is left of a, so that it is rounded once."""
     rest = _what_is_left(w, a, b)
     is_rounded = _is_rounded(w, rest, b)
@@ -161,7 +161,7 @@ DIVISIONS: dict[Op, Callable[..., int]] = {fmod: _what_is_left, remainder: _rema
 _RULES = _STRONG | DIVISIONS
 
 
-def _expanded(w: Writer, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> int:
+def _expanded(w: KernelWriter, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> int:
     """One op of an expression; all values but conditions have one dtype."""
     dtype = next(w.dtype(a.aux) for a in reversed(args) if isinstance(a, Traced))
     lines = [a.aux if isinstance(a, Traced) else w.const(a, dtype) for a in args]
@@ -174,7 +174,7 @@ def word_of(op: Op) -> str | None:
     return word if word in WORDS else None
 
 
-def _line(op: Op, w: Writer, operands: Sequence[int]) -> int:
+def _line(op: Op, w: KernelWriter, operands: Sequence[int]) -> int:
     """The line of an op; the operands have the dtype of the result, unless it is a truth."""
     if op in _RULES:
         return _RULES[op](w, *operands)
@@ -200,7 +200,7 @@ def _is_written(op: Op, dtypes: tuple[Dtype, ...]) -> bool:
     kernel = Kernel(())
     operands = [kernel.add("load", (), i, d) for i, d in enumerate(dtypes)]
     try:
-        _line(op, Writer(kernel), operands)
+        _line(op, KernelWriter(kernel), operands)
     except (OverflowError, ValueError, _NoWordError):  # a number that the dtype cannot represent, such as infinity
         return False
     used = [(line.data, kernel.code[line.args[-1]].dtype) for line in kernel.code if line.kind == "op"]
@@ -213,12 +213,12 @@ def _is_written(op: Op, dtypes: tuple[Dtype, ...]) -> bool:
     )
 
 
-def lines_of(op: Op, arity: int, dtype: Dtype) -> list[Scalar]:
+def lines_of(op: Op, arity: int, dtype: Dtype) -> list[KernelLine]:
     """The lines of an op on operands of one dtype; none if it has no code for it."""
     kernel = Kernel(())
     operands = [kernel.add("load", (), i, dtype) for i in range(arity)]
     try:
-        _line(op, Writer(kernel), operands)
+        _line(op, KernelWriter(kernel), operands)
     except (OverflowError, ValueError, _NoWordError):
         return []
     return kernel.code
@@ -273,7 +273,7 @@ def _compared_dtype(operands: Sequence[Any], given: Sequence[Dtype]) -> Dtype | 
     return np.dtype(np.int64) if has_python_int and common != np.uint64 else common
 
 
-def write(op: Op, writer: Writer, args: Sequence[int], wanted: Sequence[Dtype]) -> int:
+def write(op: Op, writer: KernelWriter, args: Sequence[int], wanted: Sequence[Dtype]) -> int:
     """The lines of one elementwise operation; the line that holds its result."""
     if op is power:
         return _power(writer, args, wanted[0])
@@ -284,7 +284,7 @@ def write(op: Op, writer: Writer, args: Sequence[int], wanted: Sequence[Dtype]) 
     return _line(op, writer, operands)
 
 
-def as_bool(writer: Writer, line: int) -> int:
+def as_bool(writer: KernelWriter, line: int) -> int:
     """Whether a number is not zero."""
     if writer.dtype(line) == BOOL:
         return line
@@ -294,7 +294,7 @@ def as_bool(writer: Writer, line: int) -> int:
 _MOST_FACTORS = 16
 
 
-def _power(w: Writer, args: Sequence[int], dtype: Dtype) -> int:
+def _power(w: KernelWriter, args: Sequence[int], dtype: Dtype) -> int:
     """A small integer power is a product; a half is a square root; the rest is a function.
 
     Each factor adds half a unit in the last place: beyond the fourth power, the product must keep its rounding errors. The square

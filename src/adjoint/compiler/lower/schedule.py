@@ -15,7 +15,7 @@ from ...ir.graph import Equation
 from ..switches import Switch
 from . import fused_matvec
 from .dead_code import prune
-from .kernel import Buffer, Dtype, Kernel, Loop, Reduce, Scalar, size_of
+from .kernel import Buffer, Dtype, Kernel, KernelLine, LoopLevel, Reduce, size_of
 from .row_tiles import LARGEST_PARTIAL, in_row_tiles
 from .scalar import is_native, lines_of, word_of
 from .step import (
@@ -81,9 +81,9 @@ def arrange(kernel: Kernel) -> None:
     views = kernel.views
     windows = [line.data[1] for line in kernel.code if line.kind == "window"]
     framed = {k for window in windows for k, bounds in enumerate(window) if bounds != (0, kernel.domain[k])}
-    loops = [Loop(n, [v.strides[k] for v in views], (k,)) for k, n in enumerate(kernel.domain) if n != 1]
+    loops = [LoopLevel(n, [v.strides[k] for v in views], (k,)) for k, n in enumerate(kernel.domain) if n != 1]
     loops.sort(key=lambda loop: -sum(map(abs, loop.strides)))
-    merged: list[Loop] = []
+    merged: list[LoopLevel] = []
     for loop in loops:
         outer = merged[-1] if merged else None
         if (
@@ -91,7 +91,7 @@ def arrange(kernel: Kernel) -> None:
             and not framed & {*outer.axes, *loop.axes}
             and all(a == b * loop.length for a, b in zip(outer.strides, loop.strides, strict=True))
         ):
-            merged[-1] = Loop(outer.length * loop.length, loop.strides, outer.axes + loop.axes)
+            merged[-1] = LoopLevel(outer.length * loop.length, loop.strides, outer.axes + loop.axes)
         else:
             merged.append(loop)
     kernel.loops = merged
@@ -117,7 +117,7 @@ def arranged(kernel: Kernel) -> Kernel:
     return written_out
 
 
-def cost(line: Scalar) -> int:
+def cost(line: KernelLine) -> int:
     """The estimated cost of a line, in additions."""
     if line.kind == "window":
         return 1 + sum(map(cost, line.data[0]))

@@ -20,7 +20,7 @@ from ...ops.reduce import argmax, argmin
 from ...ops.sort import searchsorted
 from .kernel import View
 from .lowered import Line, Rules
-from .scalar import BOOL, FLOATS, Writer
+from .scalar import BOOL, FLOATS, KernelWriter
 
 if TYPE_CHECKING:
     from .fuse import Lowering
@@ -66,7 +66,7 @@ def place_in_order(low: Lowering, equation: Equation) -> bool:
         return False
     held, operand, domain = low.view(a), low.operand(v, values.shape), values.shape
     position = low.place(domain, [operand, held])
-    write = Writer(low.kernel(position))
+    write = KernelWriter(low.kernel(position))
     value = low.read(position, operand)
     everywhere = View(held.buffer, domain, (0,) * len(domain), held.offset)
     (n,), none = table.shape, write.const(0, _INDEX)
@@ -81,7 +81,7 @@ def place_in_order(low: Lowering, equation: Equation) -> bool:
     return low.hold(equation, Line(position, place))
 
 
-def _comes_before(write: Writer, element: int, value: int, side: str, has_nan: bool) -> int:
+def _comes_before(write: KernelWriter, element: int, value: int, side: str, has_nan: bool) -> int:
     """Whether an element is less than the value, or not greater."""
     if side == "right":
         return write.test("not", _comes_before(write, value, element, "left", has_nan))

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ...core.types import Shape
-from .kernel import Buffer, Kernel, Scalar, Store, View, size_of
+from .kernel import Buffer, Kernel, KernelLine, Store, View, size_of
 from .merge import can_join, join
 from .step import Scan
 from .unroll import unrolled
@@ -130,7 +130,7 @@ def _spread(kernel: Kernel, domain: Shape) -> Kernel | None:
     return made
 
 
-def _moved(line: Scalar, view: View) -> Scalar:
+def _moved(line: KernelLine, view: View) -> KernelLine:
     return replace(line, data=view)
 
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypeVar
 
-from .kernel import COMBINED, Kernel, Reduce, Scalar, Store, View, Window
-from .scalar import Writer
+from .kernel import COMBINED, Kernel, KernelLine, Reduce, Store, View, Window
+from .scalar import KernelWriter
 
 _Item = TypeVar("_Item")
 
@@ -42,7 +42,7 @@ def _reduce(made: Kernel, r: Reduce, axis: int, lines: list[int]) -> None:
         return
     total = lines[0]
     for line in lines[1:]:
-        total = Writer(made)(COMBINED[r.how], total, line)
+        total = KernelWriter(made)(COMBINED[r.how], total, line)
     view = _at(r.view, axis, 0)
     if rest:
         made.reductions.append(Reduce(r.how, total, rest, view))
@@ -62,7 +62,7 @@ def _copied(kernel: Kernel, made: Kernel, axis: int, index: int) -> list[int]:
     return numbers
 
 
-def _data(line: Scalar, axis: int, index: int) -> object:
+def _data(line: KernelLine, axis: int, index: int) -> object:
     if line.kind == "load":
         return _at(line.data, axis, index)
     if line.kind == "gather":
@@ -70,13 +70,13 @@ def _data(line: Scalar, axis: int, index: int) -> object:
     return line.data
 
 
-def _window(made: Kernel, line: Scalar, args: tuple[int, ...], axis: int, index: int) -> int:
+def _window(made: Kernel, line: KernelLine, args: tuple[int, ...], axis: int, index: int) -> int:
     """Whether the point is inside is known along the unrolled axis."""
     inner, window = line.data
     first, end = window[axis]
     if not first <= index < end:
         return args[0] if args else made.add("const", (), line.dtype.type(0).item(), line.dtype)
-    moved = tuple(Scalar(s.kind, s.args, _data(s, axis, index), s.dtype) for s in inner)
+    moved = tuple(KernelLine(s.kind, s.args, _data(s, axis, index), s.dtype) for s in inner)
     rest: Window = _without(window, axis)
     return made.add("window", args, (moved, rest), line.dtype)
 

@@ -18,9 +18,9 @@ from ...ir.graph import Literal, Operand
 from ..switches import Switch
 from .dead_code import needed
 from .diagonals import Diagonals, diagonals
-from .kernel import PARTS, Buffer, Kernel, Scalar, Store, View, size_of
+from .kernel import PARTS, Buffer, Kernel, KernelLine, Store, View, size_of
 from .lowered import Frame, Line, LoweredValue
-from .scalar import Writer
+from .scalar import KernelWriter
 from .schedule import cost
 from .step import Step
 
@@ -127,7 +127,7 @@ class Workspace:
         """Write a value to a view of the same shape, after a step."""
         position = self.place(into.shape, [value], after)
         line = self.read(position, value)
-        self.write(position, Writer(self.kernel(position)).cast(line, into.dtype), into)
+        self.write(position, KernelWriter(self.kernel(position)).cast(line, into.dtype), into)
 
     # -- kernels --
 
@@ -198,7 +198,7 @@ class Workspace:
         kernel = self.kernel(position)
         if isinstance(operand, Literal):
             value = _number(operand)
-            return Writer(kernel).const(value if operand.is_weak else value[()], operand.type.dtype)
+            return KernelWriter(kernel).const(value if operand.is_weak else value[()], operand.type.dtype)
         if isinstance(operand, Diagonals):
             return self.read_diagonals(kernel, operand)
         operand = self.now(operand)
@@ -240,7 +240,7 @@ class Workspace:
 
     def read_diagonals(self, kernel: Kernel, matrix: Diagonals) -> int:
         """The line of an element of such a constant."""
-        write = Writer(kernel)
+        write = KernelWriter(kernel)
         numbers = [write.const(number, matrix.dtype) for number in (matrix.below, matrix.on, matrix.above)]
         if len(set(numbers)) == 1:
             return numbers[0]
@@ -278,7 +278,7 @@ class Workspace:
             return _TRIFLE_OF_LARGE
         return _TRIFLE if self.recomputed <= MOST_RECOMPUTED * self.written else _ROUND_TRIP
 
-    def cheap(self, line: Line, most: int) -> list[tuple[int, Scalar]] | None:
+    def cheap(self, line: Line, most: int) -> list[tuple[int, KernelLine]] | None:
         """The lines that a line depends on, with their numbers, if they cost no more than so many additions."""
         code = self.kernel(line.position).code
         found, total, waiting = {line.scalar}, 0, [line.scalar]
@@ -292,7 +292,7 @@ class Workspace:
             waiting += fresh
         return [(i, code[i]) for i in sorted(found)]
 
-    def idle(self, line: Line, most: int) -> list[tuple[int, Scalar]] | None:
+    def idle(self, line: Line, most: int) -> list[tuple[int, KernelLine]] | None:
         """The lines behind a line that its kernel does not use itself, if few of them are needed there anyway.
 
         Moved to the kernel that reads it, the line need not be stored.

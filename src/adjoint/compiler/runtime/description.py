@@ -77,7 +77,7 @@ class Opening(IntEnum):
     KEYS = 6
 
 
-class Input(IntEnum):
+class InputRecord(IntEnum):
     """An array or number that the program takes."""
 
     KIND = 0
@@ -91,7 +91,7 @@ class Input(IntEnum):
     SHAPE = 8
 
 
-class Read(IntEnum):
+class ReadRecord(IntEnum):
     """A place outside the function: see `core/places.py`."""
 
     LOAD = 0

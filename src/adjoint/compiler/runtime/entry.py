@@ -29,8 +29,7 @@ from ...core.tree import Structure
 from ...core.types import Shape, Type
 from . import cpython as py
 from .containers import argument_patterns, containers, opens_natively, packs_natively, parts, result_pattern
-from .description import GUARD_MISSED, WORD, Apart, Head, ObjectKind, Opening, Output, Packing, Read
-from .description import Input as InputRecord
+from .description import GUARD_MISSED, WORD, Apart, Head, InputRecord, ObjectKind, Opening, Output, Packing, ReadRecord
 from .entry_code import entry_text
 from .memory import LARGE
 
@@ -245,15 +244,15 @@ class _Description:
                 count = _WORDS.get(type(expected), 0)
             records.append(
                 {
-                    Read.LOAD: place.load,
-                    Read.CHAINED: int(place.chained),
-                    Read.OWNER: target(place.owner) if place.chained else self.refer(place.owner),
-                    Read.KEY: place.key if place.load in (Load.ITEM, Load.PART) else self.refer(place.key),
-                    Read.CHECK: place.check,
-                    Read.EXPECTED: target(expected) if place.check is Check.SAME else self.refer(expected),
-                    Read.COUNT: count,
-                    Read.TARGET: target(i),
-                    Read.HELD: self.hold(1),
+                    ReadRecord.LOAD: place.load,
+                    ReadRecord.CHAINED: int(place.chained),
+                    ReadRecord.OWNER: target(place.owner) if place.chained else self.refer(place.owner),
+                    ReadRecord.KEY: place.key if place.load in (Load.ITEM, Load.PART) else self.refer(place.key),
+                    ReadRecord.CHECK: place.check,
+                    ReadRecord.EXPECTED: target(expected) if place.check is Check.SAME else self.refer(expected),
+                    ReadRecord.COUNT: count,
+                    ReadRecord.TARGET: target(i),
+                    ReadRecord.HELD: self.hold(1),
                 }
             )
         self.add_records(Head.READ_COUNT, Head.READS, records)

@@ -10,7 +10,7 @@ from enum import IntEnum
 from ...core.places import Check, Load
 from ..llvm.routine import InterpreterRoutine
 from . import cpython as py
-from .description import WORD, Apart, Head, Input, ObjectKind, Opening, Read
+from .description import WORD, Apart, Head, InputRecord, ObjectKind, Opening, ReadRecord
 
 
 class EntryRoutine(InterpreterRoutine):
@@ -159,29 +159,29 @@ def read_places(code: EntryRoutine, count: str) -> None:
     places = code.place(Head.READS)
     entry = code.let("alloca ptr, align 8")
     with code.loop(count) as i:
-        record = code.record(places, i, Read)
-        chained = field(code, record, Read.CHAINED)
+        record = code.record(places, i, ReadRecord)
+        chained = field(code, record, ReadRecord.CHAINED)
         inside, fixed, owned = code.mark("inside"), code.mark("fixed"), code.mark("owned")
         code.branch(code.equal("i64", chained, 0), fixed, inside)
         code.label(inside)
-        first = code.load("ptr", "%frame", field(code, record, Read.OWNER))
+        first = code.load("ptr", "%frame", field(code, record, ReadRecord.OWNER))
         code.jump(owned)
         code.label(fixed)
-        second = field(code, record, Read.OWNER, "ptr")
+        second = field(code, record, ReadRecord.OWNER, "ptr")
         code.jump(owned)
         code.label(owned)
         holder = code.phi("ptr", ((first, inside), (second, fixed)))
         value = _load_value(code, record, holder, entry)
-        code.store(f"ptr {value}", code.address("%frame", field(code, record, Read.TARGET)))
+        code.store(f"ptr {value}", code.address("%frame", field(code, record, ReadRecord.TARGET)))
         _check_value(code, record, holder, value)
 
 
 def _load_value(code: EntryRoutine, record: str, holder: str, entry: str) -> str:
     """The value at a place, with an owned reference: another thread may rebind it."""
-    held = code.address("%frame", field(code, record, Read.HELD))
+    held = code.address("%frame", field(code, record, ReadRecord.HELD))
     labels = {load: code.mark(load.name.lower()) for load in Load}
     loaded = code.mark("loaded")
-    code.switch(field(code, record, Read.LOAD), labels, labels[Load.FIXED])
+    code.switch(field(code, record, ReadRecord.LOAD), labels, labels[Load.FIXED])
     found: list[tuple[str, str]] = []
 
     def give(value: str) -> None:
@@ -199,16 +199,16 @@ def _load_value(code: EntryRoutine, record: str, holder: str, entry: str) -> str
     code.label(labels[Load.CODE])
     give_borrowed(code.load("ptr", holder, py.FUNCTION_CODE))
     code.label(labels[Load.ENTRY])
-    give(code.entry_of_dict(holder, field(code, record, Read.KEY, "ptr"), entry))
+    give(code.entry_of_dict(holder, field(code, record, ReadRecord.KEY, "ptr"), entry))
     code.label(labels[Load.ITEM])
-    give(code.item_of_list(holder, field(code, record, Read.KEY)))
+    give(code.item_of_list(holder, field(code, record, ReadRecord.KEY)))
     code.label(labels[Load.PART])
-    part = code.call("PyTuple_GetItem", f"ptr {holder}", f"i64 {field(code, record, Read.KEY)}")
+    part = code.call("PyTuple_GetItem", f"ptr {holder}", f"i64 {field(code, record, ReadRecord.KEY)}")
     code.need_not_null(part, "changed")
     give_borrowed(part)
     for load, function in ((Load.ATTRIBUTE, "PyObject_GetAttr"), (Load.CALL, "PyObject_CallObject")):
         code.label(labels[load])
-        made = code.call(function, f"ptr {holder}", f"ptr {field(code, record, Read.KEY, 'ptr')}")
+        made = code.call(function, f"ptr {holder}", f"ptr {field(code, record, ReadRecord.KEY, 'ptr')}")
         code.need_not_null(made, "raised.at.place")
         give(made)
 
@@ -222,8 +222,8 @@ def _check_value(code: EntryRoutine, record: str, holder: str, value: str) -> No
     """Continue if the check of a value, which was read from its holder, holds."""
     labels = {check: code.mark(check.name.lower()) for check in Check}
     done = labels[Check.INPUT]
-    expected, count = field(code, record, Read.EXPECTED, "ptr"), field(code, record, Read.COUNT)
-    code.switch(field(code, record, Read.CHECK), labels, done)
+    expected, count = field(code, record, ReadRecord.EXPECTED, "ptr"), field(code, record, ReadRecord.COUNT)
+    code.switch(field(code, record, ReadRecord.CHECK), labels, done)
 
     def need_class(of: str) -> None:
         code.need_equal("ptr", code.load("ptr", value, py.TYPE), of, "miss")
@@ -239,7 +239,7 @@ def _check_value(code: EntryRoutine, record: str, holder: str, value: str) -> No
     code.need_equal("i64", code.call("PyObject_Size", f"ptr {value}"), count, "changed")
     code.jump(done)
     code.label(labels[Check.SAME])
-    code.need_equal("ptr", value, code.load("ptr", "%frame", field(code, record, Read.EXPECTED)), "miss")
+    code.need_equal("ptr", value, code.load("ptr", "%frame", field(code, record, ReadRecord.EXPECTED)), "miss")
     code.jump(done)
     code.label(labels[Check.TEST])
     answer = code.call("PyObject_CallOneArg", f"ptr {expected}", f"ptr {value}")
@@ -313,15 +313,15 @@ def _need_missing(code: EntryRoutine, value: str, name: str) -> None:
 def read_inputs(code: EntryRoutine, objects: str, table: str) -> None:
     inputs = code.place(Head.INPUTS)
     with code.loop(code.word(Head.INPUT_COUNT)) as i:
-        record = code.record(inputs, i, Input)
-        value = code.load("ptr", code.address(objects, field(code, record, Input.SOURCE)))
+        record = code.record(inputs, i, InputRecord)
+        value = code.load("ptr", code.address(objects, field(code, record, InputRecord.SOURCE)))
         array, number, read = code.mark("array"), code.mark("number"), code.mark("read")
-        code.branch(code.equal("i64", field(code, record, Input.KIND), ObjectKind.ARRAY), array, number)
+        code.branch(code.equal("i64", field(code, record, InputRecord.KIND), ObjectKind.ARRAY), array, number)
         code.label(array)
         first = code.let(f"call ptr @entry.array(ptr %self, ptr {record}, ptr {value})")
         code.jump(read)
         code.label(number)
-        slot = code.address("%frame", field(code, record, Input.SLOT))
+        slot = code.address("%frame", field(code, record, InputRecord.SLOT))
         second = code.let(f"call ptr @entry.number(ptr %self, ptr {record}, ptr {value}, ptr {slot})")
         code.jump(read)
         code.label(read)
@@ -348,11 +348,11 @@ def check_array(called: set[str]) -> str:
     kind = code.load("ptr", "%object", py.TYPE)
     code.need_equal("ptr", kind, code.load("ptr", "%self", WORD * Head.NDARRAY), "scalar")
     dtype = code.load("ptr", "%object", py.ARRAY_DTYPE)
-    code.branch(code.equal("ptr", dtype, field(code, "%input", Input.DTYPE, "ptr")), "layout", "another")
+    code.branch(code.equal("ptr", dtype, field(code, "%input", InputRecord.DTYPE, "ptr")), "layout", "another")
 
     code.label("another")  # another object may be an equal dtype: with metadata, or under another name
     number = code.load("i32", dtype, py.DTYPE_NUMBER)
-    numbers = code.address("%input", WORD * Input.NUMBERS)
+    numbers = code.address("%input", WORD * InputRecord.NUMBERS)
     first = code.equal("i32", number, code.load("i32", numbers))
     second = code.equal("i32", number, code.load("i32", numbers, 4))
     code.need(code.let(f"or i1 {first}, {second}"), "miss")
@@ -361,21 +361,21 @@ def check_array(called: set[str]) -> str:
     code.jump("layout")
 
     code.label("layout")
-    ndim = field(code, "%input", Input.NDIM)
+    ndim = field(code, "%input", InputRecord.NDIM)
     found = code.let(f"sext i32 {code.load('i32', '%object', py.ARRAY_NDIM)} to i64")
     code.need_equal("i64", found, ndim, "miss")
     wanted = py.C_CONTIGUOUS | py.ALIGNED
     flags = code.let(f"and i32 {code.load('i32', '%object', py.ARRAY_FLAGS)}, {wanted}")
     code.need_equal("i32", flags, wanted, "miss")
     sizes = code.load("ptr", "%object", py.ARRAY_SHAPE)
-    shape = code.address("%self", field(code, "%input", Input.SHAPE))
+    shape = code.address("%self", field(code, "%input", InputRecord.SHAPE))
     with code.loop(ndim) as i:
         size, expected = (code.load("i64", code.let(f"getelementptr i64, ptr {base}, i64 {i}")) for base in (sizes, shape))
         code.need_equal("i64", size, expected, "miss")
     code.do(f"ret ptr {code.load('ptr', '%object', py.ARRAY_DATA)}")
 
     code.label("scalar")
-    code.need_equal("ptr", kind, field(code, "%input", Input.SCALAR, "ptr"), "miss")
+    code.need_equal("ptr", kind, field(code, "%input", InputRecord.SCALAR, "ptr"), "miss")
     code.do(f"ret ptr {code.address('%object', py.VALUE)}")
     code.label("miss")
     code.do("ret ptr null")
@@ -386,8 +386,8 @@ def check_number(called: set[str]) -> str:
     """The address of the value of a Python number; null for any other object."""
     code = InterpreterRoutine("define internal ptr @entry.number(ptr %self, ptr %input, ptr %object, ptr %slot)", called)
     overflow = code.let("alloca i32, align 4")
-    code.need_equal("ptr", code.load("ptr", "%object", py.TYPE), field(code, "%input", Input.CLASS, "ptr"), "miss")
-    kind = field(code, "%input", Input.KIND)
+    code.need_equal("ptr", code.load("ptr", "%object", py.TYPE), field(code, "%input", InputRecord.CLASS, "ptr"), "miss")
+    kind = field(code, "%input", InputRecord.KIND)
     code.switch(kind, {ObjectKind.BOOL: "bool", ObjectKind.INT: "int"}, "floating")
 
     code.label("floating")

@@ -23,25 +23,25 @@ from ...ops.broadcast import conj, imag, real, where
 Formula = Callable[..., Any]
 
 
-class Parts(NamedTuple):
+class ComplexParts(NamedTuple):
     """A complex value: its real and its imaginary part, of one dtype."""
 
     re: Value
     im: Value
 
 
-def _is_single(z: Parts) -> bool:
+def _is_single(z: ComplexParts) -> bool:
     return any(dtype_of(part) == np.float32 and type(part) is not float for part in z)
 
 
 # -- arithmetic -------------------------------------------------------------------------------------------------
 
 
-def _mul(z: Parts, w: Parts) -> Parts:
-    return Parts(z.re * w.re - z.im * w.im, z.re * w.im + z.im * w.re)
+def _mul(z: ComplexParts, w: ComplexParts) -> ComplexParts:
+    return ComplexParts(z.re * w.re - z.im * w.im, z.re * w.im + z.im * w.re)
 
 
-def _div(z: Parts, w: Parts) -> Parts:
+def _div(z: ComplexParts, w: ComplexParts) -> ComplexParts:
     """By Smith's method: the denominator is scaled by its larger part, and is not squared."""
     is_real = ops.greater_equal(ops.absolute(w.re), ops.absolute(w.im))  # mostly
     is_zero = ops.logical_and(ops.equal(w.re, 0.0), ops.equal(w.im, 0.0))
@@ -51,40 +51,40 @@ def _div(z: Parts, w: Parts) -> Parts:
     first, second = where(is_real, z.re, z.im), where(is_real, z.im, z.re)
     across = first * ratio
     im = where(is_real, second - across, across - second)
-    return Parts(where(is_zero, z.re, first + second * ratio) * scale, where(is_zero, z.im, im) * scale)
+    return ComplexParts(where(is_zero, z.re, first + second * ratio) * scale, where(is_zero, z.im, im) * scale)
 
 
-def _reciprocal(z: Parts) -> Parts:
+def _reciprocal(z: ComplexParts) -> ComplexParts:
     is_real = ops.less_equal(ops.absolute(z.im), ops.absolute(z.re))
     large, small = where(is_real, z.re, z.im), where(is_real, z.im, z.re)
     ratio = small / large
     length = large + small * ratio
-    return Parts(where(is_real, 1.0, ratio) / length, -where(is_real, ratio, 1.0) / length)
+    return ComplexParts(where(is_real, 1.0, ratio) / length, -where(is_real, ratio, 1.0) / length)
 
 
-def is_zero(z: Parts) -> Value:
+def is_zero(z: ComplexParts) -> Value:
     return ops.logical_and(ops.equal(z.re, 0.0), ops.equal(z.im, 0.0))
 
 
-def _chosen(condition: Value, z: Parts, w: Parts) -> Parts:
-    return Parts(where(condition, z.re, w.re), where(condition, z.im, w.im))
+def _chosen(condition: Value, z: ComplexParts, w: ComplexParts) -> ComplexParts:
+    return ComplexParts(where(condition, z.re, w.re), where(condition, z.im, w.im))
 
 
-_ZERO, _ONE, _NAN = Parts(0.0, 0.0), Parts(1.0, 0.0), Parts(math.nan, math.nan)
+_ZERO, _ONE, _NAN = ComplexParts(0.0, 0.0), ComplexParts(1.0, 0.0), ComplexParts(math.nan, math.nan)
 
 
-def _strong_mul(g: Parts, p: Parts) -> Parts:
+def _strong_mul(g: ComplexParts, p: ComplexParts) -> ComplexParts:
     return _chosen(is_zero(g), _ZERO, _mul(g, p))
 
 
-def _strong_mul_either(a: Parts, b: Parts) -> Parts:
+def _strong_mul_either(a: ComplexParts, b: ComplexParts) -> ComplexParts:
     return _chosen(ops.logical_or(is_zero(a), is_zero(b)), _ZERO, _mul(a, b))
 
 
 # -- exponentials and logarithms --------------------------------------------------------------------------------
 
 
-def _exp(z: Parts) -> Parts:
+def _exp(z: ComplexParts) -> ComplexParts:
     """exp(a)·(cos b + i sin b). A large factor exp(a) is applied in two steps: the product may be finite where it is not."""
     most = 88.0 if _is_single(z) else 709.0
     is_large = ops.greater(z.re, most)
@@ -93,23 +93,23 @@ def _exp(z: Parts) -> Parts:
     re, im = ops.cos(z.im) * rest * size, ops.sin(z.im) * rest * size
     re = where(is_angle, re, where(ops.equal(z.re, -math.inf), 0.0, where(ops.equal(z.re, math.inf), math.inf, re)))
     im = where(is_angle, im, where(ops.equal(z.re, -math.inf), ops.copysign(0.0, z.im), im))
-    return Parts(re, where(ops.equal(z.im, 0.0), z.im, im))
+    return ComplexParts(re, where(ops.equal(z.im, 0.0), z.im, im))
 
 
-def _exp2(z: Parts) -> Parts:
-    return _exp(Parts(z.re * math.log(2), z.im * math.log(2)))
+def _exp2(z: ComplexParts) -> ComplexParts:
+    return _exp(ComplexParts(z.re * math.log(2), z.im * math.log(2)))
 
 
-def _expm1(z: Parts) -> Parts:
+def _expm1(z: ComplexParts) -> ComplexParts:
     half = ops.sin(z.im / 2)
-    return Parts(ops.expm1(z.re) * ops.cos(z.im) - 2 * half * half, ops.exp(z.re) * ops.sin(z.im))
+    return ComplexParts(ops.expm1(z.re) * ops.cos(z.im) - 2 * half * half, ops.exp(z.re) * ops.sin(z.im))
 
 
-def _log(z: Parts) -> Parts:
-    return Parts(_log_modulus(z), ops.arctan2(z.im, z.re))
+def _log(z: ComplexParts) -> ComplexParts:
+    return ComplexParts(_log_modulus(z), ops.arctan2(z.im, z.re))
 
 
-def _log_modulus(z: Parts) -> Value:
+def _log_modulus(z: ComplexParts) -> Value:
     """log|z|, to a few units in the last place near |z| = 1, too, where log of the rounded modulus has none of them right."""
     x, y = ops.absolute(z.re), ops.absolute(z.im)
     large, small = ops.maximum(x, y), ops.minimum(x, y)
@@ -134,18 +134,18 @@ def _square(x: Value, single: bool) -> tuple[Value, Value]:
 
 
 def _log_by(factor: float) -> Formula:
-    def log(z: Parts) -> Parts:
+    def log(z: ComplexParts) -> ComplexParts:
         re, im = _log(z)
-        return Parts(re * factor, im * factor)
+        return ComplexParts(re * factor, im * factor)
 
     return log
 
 
-def _log1p(z: Parts) -> Parts:
-    return Parts(ops.log(ops.hypot(z.re + 1.0, z.im)), ops.arctan2(z.im, z.re + 1.0))
+def _log1p(z: ComplexParts) -> ComplexParts:
+    return ComplexParts(ops.log(ops.hypot(z.re + 1.0, z.im)), ops.arctan2(z.im, z.re + 1.0))
 
 
-def _sqrt(z: Parts) -> Parts:
+def _sqrt(z: ComplexParts) -> ComplexParts:
     """The larger part is a root of a sum of positive terms, the other a quotient; both scaled where squares leave the range."""
     single = _is_single(z)
     huge, tiny = (1e37, 1e-30) if single else (1e300, 1e-290)
@@ -158,13 +158,13 @@ def _sqrt(z: Parts) -> Parts:
     turned = ops.less(z.re, 0.0)
     re, im = where(turned, ops.absolute(other), root) * back, where(turned, ops.copysign(root, z.im), other) * back
     is_infinite = ops.isinf(z.im)
-    return Parts(where(is_infinite, math.inf, re), where(is_infinite, z.im, im))
+    return ComplexParts(where(is_infinite, math.inf, re), where(is_infinite, z.im, im))
 
 
 _MOST_FACTORS = 100  # NumPy multiplies below
 
 
-def _power(z: Parts, w: Parts) -> Parts:
+def _power(z: ComplexParts, w: ComplexParts) -> ComplexParts:
     """z**w. A whole number is a count of factors, as in NumPy; the rest goes by modulus and angle."""
     n = w.re if type(w.re) in (int, float) else None
     if n is not None and w.im == 0.0 and float(n).is_integer() and abs(n) < _MOST_FACTORS:
@@ -175,15 +175,15 @@ def _power(z: Parts, w: Parts) -> Parts:
     if type(w.im) is not float or w.im != 0.0:
         length, turn = length * ops.exp(-(w.im * angle)), turn + w.im * ops.log(size)
     im = where(ops.equal(turn, 0.0), turn, length * ops.sin(turn))  # of a positive number, however large
-    result = Parts(length * ops.cos(turn), im)
+    result = ComplexParts(length * ops.cos(turn), im)
     result = _chosen(is_zero(z), _chosen(ops.greater(w.re, 0.0), _ZERO, _NAN), result)
     return _chosen(is_zero(w), _ONE, result)
 
 
-def _whole_power(z: Parts, n: int) -> Parts:
+def _whole_power(z: ComplexParts, n: int) -> ComplexParts:
     if n == 0:
-        return Parts(1.0, 0.0)
-    result: Parts | None = None
+        return ComplexParts(1.0, 0.0)
+    result: ComplexParts | None = None
     factor, left = z, abs(n)
     while True:
         if left & 1:
@@ -209,21 +209,21 @@ def _times(a: Value, b: Value) -> Value:
     return beside(a, b) * beside(b, a)
 
 
-def _sinh(z: Parts) -> Parts:
+def _sinh(z: ComplexParts) -> ComplexParts:
     no_angle = ops.logical_not(ops.isfinite(z.im))
     re = _times(ops.sinh(z.re), ops.cos(z.im))
     re = where(ops.logical_and(ops.isinf(z.re), no_angle), z.re, re)
-    return Parts(re, _times(ops.sin(z.im), ops.cosh(z.re)))
+    return ComplexParts(re, _times(ops.sin(z.im), ops.cosh(z.re)))
 
 
-def _cosh(z: Parts) -> Parts:
+def _cosh(z: ComplexParts) -> ComplexParts:
     no_angle = ops.logical_not(ops.isfinite(z.im))
     re = ops.cosh(z.re) * ops.cos(z.im)
     re = where(ops.logical_and(ops.isinf(z.re), no_angle), math.inf, re)
-    return Parts(re, _times(ops.sinh(z.re), ops.sin(z.im)))
+    return ComplexParts(re, _times(ops.sinh(z.re), ops.sin(z.im)))
 
 
-def _tanh(z: Parts) -> Parts:
+def _tanh(z: ComplexParts) -> ComplexParts:
     """sinh a cosh a and sin b cos b over sinh² a + cos² b; ±1 where that overflows."""
     rise, cosine = ops.sinh(z.re), ops.cos(z.im)
     below = rise * rise + cosine * cosine
@@ -232,15 +232,15 @@ def _tanh(z: Parts) -> Parts:
     is_one = ops.logical_and(is_far, ops.logical_or(is_angle, beyond))
     re = where(is_one, ops.copysign(1.0, z.re), where(ops.equal(z.re, 0.0), z.re, rise * ops.cosh(z.re) / below))
     im = where(ops.equal(z.im, 0.0), z.im, ops.sin(z.im) * cosine / below)
-    return Parts(re, where(ops.logical_and(beyond, ops.logical_not(is_angle)), ops.copysign(0.0, z.im), im))
+    return ComplexParts(re, where(ops.logical_and(beyond, ops.logical_not(is_angle)), ops.copysign(0.0, z.im), im))
 
 
 def _rotated(hyperbolic: Formula, odd: bool) -> Formula:
     """sin z = −i sinh(iz), tan z = −i tanh(iz), cos z = cosh(iz)."""
 
-    def formula(z: Parts) -> Parts:
-        re, im = hyperbolic(Parts(-z.im, z.re))
-        return Parts(im, -re) if odd else Parts(re, im)
+    def formula(z: ComplexParts) -> ComplexParts:
+        re, im = hyperbolic(ComplexParts(-z.im, z.re))
+        return ComplexParts(im, -re) if odd else ComplexParts(re, im)
 
     return formula
 
@@ -251,7 +251,7 @@ def _rotated(hyperbolic: Formula, odd: bool) -> Formula:
 def _ordered(strictly: Op, also: Op) -> Formula:
     """By the real parts, then by the imaginary ones; never, if there is a nan."""
 
-    def compare(z: Parts, w: Parts) -> Value:
+    def compare(z: ComplexParts, w: ComplexParts) -> Value:
         known = ops.logical_not(ops.logical_or(ops.isnan(z.im), ops.isnan(w.im)))
         first = ops.logical_and(strictly(z.re, w.re), known)
         return ops.logical_or(first, ops.logical_and(ops.equal(z.re, w.re), also(z.im, w.im)))
@@ -259,7 +259,7 @@ def _ordered(strictly: Op, also: Op) -> Formula:
     return compare
 
 
-def truth(z: Parts) -> Value:
+def truth(z: ComplexParts) -> Value:
     return ops.logical_or(ops.not_equal(z.re, 0.0), ops.not_equal(z.im, 0.0))
 
 
@@ -269,23 +269,23 @@ def _of_truths(op: Op) -> Formula:
 
 #: A formula gives parts, or one real value.
 FORMULAS: dict[Op, Formula] = {
-    ops.add: lambda z, w: Parts(z.re + w.re, z.im + w.im),
-    ops.sub: lambda z, w: Parts(z.re - w.re, z.im - w.im),
+    ops.add: lambda z, w: ComplexParts(z.re + w.re, z.im + w.im),
+    ops.sub: lambda z, w: ComplexParts(z.re - w.re, z.im - w.im),
     ops.mul: _mul,
     ops.ieee_mul: _mul,
     ops.strong_mul_op: _strong_mul,
     ops.strong_mul_either_op: _strong_mul_either,
     ops.div: _div,
-    ops.neg: lambda z: Parts(-z.re, -z.im),
+    ops.neg: lambda z: ComplexParts(-z.re, -z.im),
     ops.pos: lambda z: z,
-    ops.square: lambda z: Parts(z.re * z.re - z.im * z.im, z.re * z.im + z.im * z.re),
+    ops.square: lambda z: ComplexParts(z.re * z.re - z.im * z.im, z.re * z.im + z.im * z.re),
     ops.reciprocal: _reciprocal,
     ops.power: _power,
     ops.stop_gradient: lambda z: z,
     ops.absolute: lambda z: ops.hypot(z.re, z.im),
     real: lambda z: z.re,
     imag: lambda z: z.im,
-    conj: lambda z: Parts(z.re, -z.im),
+    conj: lambda z: ComplexParts(z.re, -z.im),
     ops.exp: _exp,
     ops.exp2: _exp2,
     ops.expm1: _expm1,

@@ -38,7 +38,7 @@ from ...ops.linalg import einsum, matmul
 from ...ops.norm import norm
 from ...ops.pairs import as_complex, as_real
 from ...ops.shape import stack
-from .formulas import FORMULAS, Parts, truth
+from .formulas import FORMULAS, ComplexParts, truth
 
 _PART: dict[np.dtype[Any], np.dtype[Any]] = {
     np.dtype(np.complex64): np.dtype(np.float32),
@@ -86,7 +86,7 @@ class _Complex:
     """A complex value: its parts, or the whole, or both once each has been asked for."""
 
     type: Type
-    parts: Parts | None = None
+    parts: ComplexParts | None = None
     whole: Traced | None = None
 
 
@@ -182,7 +182,7 @@ class _Splitter(Trace):
             self.names.append(distinct(name + ending, self.names))
             self.types.append(part_of(t))
             parts.append(self.fresh(part_of(t)))
-        return _Complex(t, Parts(*parts))
+        return _Complex(t, ComplexParts(*parts))
 
     def results(self, e: Equation, given: Sequence[Type]) -> Sequence[_Held]:
         """What an equation gives."""
@@ -214,7 +214,7 @@ class _Splitter(Trace):
     def held(self, result: Any, t: Type) -> _Held:
         """A result, in the type that the equation says: parts may be numbers, or have to be broadcast."""
         if t.dtype in _PART:
-            return _Complex(t, Parts(*[self.fitted(part, part_of(t)) for part in result]))
+            return _Complex(t, ComplexParts(*[self.fitted(part, part_of(t)) for part in result]))
         return self.fitted(result, t)
 
     def fitted(self, x: Value, t: Type) -> Traced:
@@ -240,24 +240,24 @@ class _Splitter(Trace):
             held.whole = as_complex(stack(*self.parts(o), axis=held.type.ndim))
         return self.operand(held.whole)
 
-    def parts(self, o: Operand, dtype: Any = None) -> Parts:
+    def parts(self, o: Operand, dtype: Any = None) -> ComplexParts:
         """The parts of an operand, of which a real one has the imaginary part 0; in a dtype, but for Python numbers."""
         if isinstance(o, Literal):
             x = o.value
             if o.is_weak:
-                return Parts(float(x.real), float(x.imag))
-            return Parts(*[np.ascontiguousarray(part, dtype).reshape(x.shape) for part in (np.real(x), np.imag(x))])
+                return ComplexParts(float(x.real), float(x.imag))
+            return ComplexParts(*[np.ascontiguousarray(part, dtype).reshape(x.shape) for part in (np.real(x), np.imag(x))])
         held = self.values[o]
         if isinstance(held, _Complex):
             if held.parts is None:
                 pairs, front = as_real(held.whole), (slice(None),) * held.type.ndim
-                held.parts = Parts(getitem(pairs, spec=(*front, 0)), getitem(pairs, spec=(*front, 1)))
+                held.parts = ComplexParts(getitem(pairs, spec=(*front, 0)), getitem(pairs, spec=(*front, 1)))
             found = held.parts
         else:
-            found = Parts(held, 0.0)
+            found = ComplexParts(held, 0.0)
         if dtype is None:
             return found
-        return Parts(*[cast(x, dtype=dtype) if isinstance(x, Traced) and dtype_of(x) != dtype else x for x in found])
+        return ComplexParts(*[cast(x, dtype=dtype) if isinstance(x, Traced) and dtype_of(x) != dtype else x for x in found])
 
     def promoted(self, e: Equation) -> Any:
         """The dtype of the parts in which an equation computes."""
@@ -284,13 +284,15 @@ class _Splitter(Trace):
         params |= _LOOPS[e.op](e)
         types = [u for t in e.types for u in ((part_of(t),) * 2 if t.dtype in _PART else (t,))]
         made = iter(self.emit(e.op, tuple(flat), params, types))
-        return [_Complex(t, Parts(next(made), next(made))) if t.dtype in _PART else next(made) for t in e.types]
+        return [_Complex(t, ComplexParts(next(made), next(made))) if t.dtype in _PART else next(made) for t in e.types]
 
-    def in_full(self, o: Operand) -> Parts:
+    def in_full(self, o: Operand) -> ComplexParts:
         """The parts of an operand, as arrays of its shape."""
         t = self.old_types[o] if isinstance(o, int) else o.type
         parts = self.parts(o, part_of(t).dtype)
-        return Parts(*[x if isinstance(x, Traced) and shape_of(x) == t.shape else self.spread(x, part_of(t)) for x in parts])
+        return ComplexParts(
+            *[x if isinstance(x, Traced) and shape_of(x) == t.shape else self.spread(x, part_of(t)) for x in parts]
+        )
 
     def spread(self, x: Value, t: Type) -> Value:
         return self.fitted(x, t) if isinstance(x, Traced) else np.broadcast_to(np.asarray(x, t.dtype), t.shape)
@@ -324,7 +326,7 @@ def _each(first: int | None = None, skip: int = 0) -> Callable[[_Splitter, Equat
             else:
                 x = s.values[o] if isinstance(o, int) else o.value
                 given.append([x, x])
-        return Parts(*[e.op(*[pair[k] for pair in given], **e.params) for k in range(2)])
+        return ComplexParts(*[e.op(*[pair[k] for pair in given], **e.params) for k in range(2)])
 
     return rule
 
@@ -341,10 +343,10 @@ def _products(s: _Splitter, e: Equation) -> Any:
         return e.op(x, y, **params)
 
     if is_real[0]:
-        return Parts(product(a.re, b.re), product(a.re, b.im))
+        return ComplexParts(product(a.re, b.re), product(a.re, b.im))
     if is_real[1]:
-        return Parts(product(a.re, b.re), product(a.im, b.re))
-    return Parts(product(a.re, b.re) - product(a.im, b.im), product(a.re, b.im) + product(a.im, b.re))
+        return ComplexParts(product(a.re, b.re), product(a.im, b.re))
+    return ComplexParts(product(a.re, b.re) - product(a.im, b.im), product(a.re, b.im) + product(a.im, b.re))
 
 
 def _cast(s: _Splitter, e: Equation) -> Any:
@@ -360,25 +362,25 @@ def _cast(s: _Splitter, e: Equation) -> Any:
 def _prod(s: _Splitter, e: Equation) -> Any:
     """A product along an axis, by halves."""
     (o,), axis = e.inputs, e.params["axis"]
-    z = Parts(*s.in_full(o))
+    z = ComplexParts(*s.in_full(o))
     n, front = shape_of(z.re)[axis], (slice(None),) * axis
     if not n or any(not isinstance(x, Traced) for x in z):
         return None
     multiply = FORMULAS[mul]
     while n > 1:
         half = n // 2
-        left, right = (Parts(*[getitem(x, spec=(*front, slice(k, k + half))) for x in z]) for k in (0, half))
+        left, right = (ComplexParts(*[getitem(x, spec=(*front, slice(k, k + half))) for x in z]) for k in (0, half))
         joined = multiply(left, right)
         if n % 2:
             rest = [getitem(x, spec=(*front, slice(2 * half, n))) for x in z]
-            joined = Parts(*[shape.concatenate(x, y, axis=axis) for x, y in zip(joined, rest, strict=True)])
+            joined = ComplexParts(*[shape.concatenate(x, y, axis=axis) for x, y in zip(joined, rest, strict=True)])
         z, n = joined, n - half
-    return Parts(*[reshape(x, shape=e.types[0].shape) for x in z])
+    return ComplexParts(*[reshape(x, shape=e.types[0].shape) for x in z])
 
 
 def _norm(s: _Splitter, e: Equation) -> Any:
     z = s.parts(e.inputs[0])
-    return FORMULAS[absolute](Parts(norm(z.re, **e.params), norm(z.im, **e.params)))
+    return FORMULAS[absolute](ComplexParts(norm(z.re, **e.params), norm(z.im, **e.params)))
 
 
 def _of_truths(s: _Splitter, e: Equation) -> Any:

@@ -27,7 +27,7 @@ from .roles import Numbers, RefusedError
 MOST_ELEMENTS = 1 << 23  # of a stack of rows, or a history
 
 
-class Source(Enum):
+class OperandSource(Enum):
     """Where an operand comes from: see above."""
 
     LOCAL = "local"
@@ -37,7 +37,7 @@ class Source(Enum):
     ROW = "row"
 
 
-class Result(NamedTuple):
+class BlockResult(NamedTuple):
     """A result of a block."""
 
     block: int
@@ -46,11 +46,11 @@ class Result(NamedTuple):
     type: Type
 
 
-class Read(NamedTuple):
+class BlockRead(NamedTuple):
     """How some runs of a block get an operand."""
 
     runs: Any  # which of them: a mask
-    source: Source
+    source: OperandSource
     result: int = -1  # LOCAL, LATEST, HISTORY: the result; STORAGE: the storage
     lag: int = 0  # LATEST: 1 for the latest
     spec: tuple[Any, ...] | None = None  # of the elements that are read from it
@@ -79,7 +79,7 @@ class BlockReads:
             self.active[b, at] = True
             self.filled[b] = np.maximum(np.cumsum(self.active[b]) - 1, 0)
         self.width = max(table.shape[1] for table in region.equations) + 1
-        self.results: list[Result] = []
+        self.results: list[BlockResult] = []
         self.result_of = np.full(flat.columns.values, -1, np.int64)  # by value
         self.run_of = np.zeros(flat.columns.values, np.int64)
         for b, table in enumerate(region.equations):
@@ -88,7 +88,7 @@ class BlockReads:
                     numbers = flat.first_number[table[:, q]] + which
                     self.result_of[numbers] = len(self.results)
                     self.run_of[numbers] = np.arange(len(table))
-                    self.results.append(Result(b, q, which, type_))
+                    self.results.append(BlockResult(b, q, which, type_))
         self.needed = needed[self.result_of[needed] >= 0]
         self.stored: dict[int, int] = {}  # by result: its storage
         self.storages: dict[int, Storage] = {}
@@ -166,7 +166,7 @@ class BlockReads:
 
     # -- where operands come from ---------------------------------------------------------------------------------------
 
-    def reads_of(self, b: int, q: int, j: int) -> list[Read]:
+    def reads_of(self, b: int, q: int, j: int) -> list[BlockRead]:
         flat = self.flat
         numbers = self.numbers(b, q, j)
         arrays, made = flat.arrays_read(numbers)
@@ -174,7 +174,7 @@ class BlockReads:
         results = np.where(arrays >= 0, self.result_of[np.maximum(arrays, 0)], -1)
         kinds = np.where(is_element, flat.keys[made], -1)
         now = self.times[b] * self.width + q
-        found: list[Read] = []
+        found: list[BlockRead] = []
         for r, kind in sorted(set(zip(results.tolist(), kinds.tolist(), strict=True))):
             if r < 0:
                 continue
@@ -182,19 +182,19 @@ class BlockReads:
             spec = None if kind < 0 else flat.columns.kinds[kind].params["spec"]
             if r in self.stored:
                 self.check_storage(self.stored[r], arrays[runs], now[runs], self.at(b, q))
-                self.merge(found, Read(runs, Source.STORAGE, self.stored[r], spec=spec))
+                self.merge(found, BlockRead(runs, OperandSource.STORAGE, self.stored[r], spec=spec))
             else:
                 found += self.reads_of_result(b, r, runs, arrays, spec)
         outside = results < 0
         for k, read in enumerate(found):
-            if read.source is Source.STORAGE and read.spec is not None:
+            if read.source is OperandSource.STORAGE and read.spec is not None:
                 runs = outside & self.before_writes(read, arrays, kinds, now)
                 found[k], outside = read._replace(runs=read.runs | runs), outside & ~runs
         if outside.any() and not self.is_initial(b, q, j, outside, numbers, is_element, found):
-            found.append(Read(outside, Source.ROW))
+            found.append(BlockRead(outside, OperandSource.ROW))
         return found
 
-    def before_writes(self, read: Read, arrays: Numbers, kinds: Numbers, now: Numbers) -> Any:
+    def before_writes(self, read: BlockRead, arrays: Numbers, kinds: Numbers, now: Numbers) -> Any:
         """The runs that read elements of the array that a storage starts from, before anything is written to it."""
         specs = {kind: self.flat.columns.kinds[kind].params["spec"] for kind in set(kinds.tolist()) if kind >= 0}
         alike = [kind for kind, spec in specs.items() if _template(spec) == _template(read.spec)]
@@ -202,7 +202,7 @@ class BlockReads:
         return is_start & np.isin(kinds, alike) & (now < self.storages[read.result].writes[0])
 
     @staticmethod
-    def merge(found: list[Read], read: Read) -> None:
+    def merge(found: list[BlockRead], read: BlockRead) -> None:
         """Reads of one storage, written by different blocks, are one."""
         for k, other in enumerate(found):
             if (other.source, other.result, _template(other.spec)) == (read.source, read.result, _template(read.spec)):
@@ -210,38 +210,38 @@ class BlockReads:
                 return
         found.append(read)
 
-    def reads_of_result(self, b: int, r: int, runs: Any, arrays: Numbers, spec: Any) -> list[Read]:
+    def reads_of_result(self, b: int, r: int, runs: Any, arrays: Numbers, spec: Any) -> list[BlockRead]:
         block = self.results[r].block
         before = np.searchsorted(self.times[block], self.times[b], side="left")
         lags = before - self.run_of[arrays.clip(0)]
         if block == b:
             lags = np.where(self.run_of[arrays.clip(0)] == np.arange(len(lags)), 0, lags)
         local, earlier = runs & (lags == 0), runs & (lags > 0)
-        found = [Read(local, Source.LOCAL, r, spec=spec)] if local.any() else []
+        found = [BlockRead(local, OperandSource.LOCAL, r, spec=spec)] if local.any() else []
         distinct = np.unique(lags[earlier]).tolist()
         if distinct and (distinct[-1] > MOST_LAG or len(distinct) > 2):
             if self.results[r].type.size * len(self.times[block]) > MOST_ELEMENTS:
                 raise RefusedError("earlier values are read, which take too much memory to keep")
             self.histories[r] = None
-            return [*found, Read(earlier, Source.HISTORY, r, spec=spec)]
+            return [*found, BlockRead(earlier, OperandSource.HISTORY, r, spec=spec)]
         for lag in distinct:
             self.lags[r] = max(self.lags.get(r, 0), lag)
-            found.append(Read(runs & (lags == lag), Source.LATEST, r, lag, spec))
+            found.append(BlockRead(runs & (lags == lag), OperandSource.LATEST, r, lag, spec))
         return found
 
-    def is_initial(self, b: int, q: int, j: int, outside: Any, numbers: Numbers, is_element: Any, found: list[Read]) -> bool:
+    def is_initial(self, b: int, q: int, j: int, outside: Any, numbers: Numbers, is_element: Any, found: list[BlockRead]) -> bool:
         """Whether what some runs read from before the region is what a carry of the others starts from."""
         distinct = np.unique(numbers[outside])
         if len(found) != 1 or len(distinct) != 1 or found[0].spec is not None or is_element[outside].any():
             return False
         (read,), number = found, int(distinct[0])
         now = (self.times[b] * self.width + q)[outside]
-        if read.source is Source.STORAGE:
+        if read.source is OperandSource.STORAGE:
             storage = self.storages[read.result]
             if (now > storage.writes[0]).any() or storage.initial not in (None, number):
                 raise RefusedError(f"an array is written to that is another one in other iterations{self.at(b, q)}")
             storage.initial = number
-        elif read.source is Source.LATEST and read.lag == 1:
+        elif read.source is OperandSource.LATEST and read.lag == 1:
             result = self.results[read.result]
             if (self.times[b][outside] > self.times[result.block][0]).any():
                 return False

@@ -16,7 +16,7 @@ from ...ir.graph import Literal, Operand
 from ...ops.broadcast import reshape, transpose
 from ...ops.index import gather, getitem, put
 from ...ops.shape import concatenate, stack
-from .block_reads import MOST_ELEMENTS, Read, Source
+from .block_reads import MOST_ELEMENTS, BlockRead, OperandSource
 from .find import axis_of
 from .roles import Numbers, RefusedError
 from .write import trimmed
@@ -81,16 +81,16 @@ class BodyInputs:
         rows = self.history_rows(r)
         return "bytes", rows.tobytes(), str(rows.dtype)
 
-    def collect_read(self, b: int, q: int, j: int, k: int, read: Read) -> None:
+    def collect_read(self, b: int, q: int, j: int, k: int, read: BlockRead) -> None:
         s = self.scan
         filled = s.filled[b]
         if k > 0:
             self.flags[b, q, j, k] = self.constant_rows(read.runs[filled])
-        if read.source is Source.ROW:
+        if read.source is OperandSource.ROW:
             self.collect_row(b, q, j, read)
             return
         numbers = s.numbers(b, q, j)
-        if read.source is Source.HISTORY:
+        if read.source is OperandSource.HISTORY:
             arrays, _ = s.flat.arrays_read(numbers)
             runs = np.where(read.runs, s.run_of[arrays.clip(0)], 0)
             self.history_keys[b, q, j, k] = self.constant_rows(runs[filled])
@@ -103,7 +103,7 @@ class BodyInputs:
 
     # -- what comes from before the region ------------------------------------------------------------------------------
 
-    def collect_row(self, b: int, q: int, j: int, read: Read) -> None:
+    def collect_row(self, b: int, q: int, j: int, read: BlockRead) -> None:
         s = self.scan
         e, position = s.equation(b, q), int(s.region.equations[b][0, q])
         numbers = s.numbers(b, q, j)[read.runs]

@@ -21,7 +21,7 @@ from dataclasses import replace
 
 from ...ir.graph import Equation, Graph, Operand
 from .padded_groups import Group, groups_of
-from .padded_operands import MOST_ELEMENTS, Operands
+from .padded_operands import MOST_ELEMENTS, PaddedOperands
 from .padded_ops import form_of
 from .roles import RefusedError
 
@@ -43,7 +43,7 @@ def padded(graph: Graph, least: int) -> Graph | None:
     return None
 
 
-class _Padding(Operands):
+class _Padding(PaddedOperands):
     """The graph with padded forms of all groups."""
 
     def __init__(self, graph: Graph, groups: dict[int, Group], keep: bool) -> None:

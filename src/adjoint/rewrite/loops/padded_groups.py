@@ -14,7 +14,7 @@ from ...ops.broadcast import reshape
 from ...ops.index import getitem, put
 
 
-class Read(Enum):
+class SliceKind(Enum):
     """What a slice of a padded array is, along one axis."""
 
     KEPT = auto()  # the array, with its elements where they are
@@ -35,13 +35,13 @@ class Group:
     varies: tuple[bool, ...] = ()  # along which axes the padding is not always empty
     distance: dict[tuple[int, int], int | None] = field(default_factory=dict)  # by operand and axis: how far nearly all are moved
 
-    def read(self, axis: int, keep: bool) -> Read:
+    def read(self, axis: int, keep: bool) -> SliceKind:
         starts = self.starts[axis]
         if any(step != 1 for _, step in starts):
-            return Read.GATHERED
+            return SliceKind.GATHERED
         if len(starts) == 1:
-            return Read.CUT
-        return Read.KEPT if keep else Read.GATHERED
+            return SliceKind.CUT
+        return SliceKind.KEPT if keep else SliceKind.GATHERED
 
 
 def groups_of(graph: Graph, least: int) -> dict[int, Group]:

@@ -13,7 +13,7 @@ from ...ops.broadcast import where
 from ...ops.index import gather, getitem, place
 from .padded_groups import Group
 from .roles import RefusedError
-from .write import Writer, trimmed
+from .write import EquationWriter, trimmed
 
 MOST_ELEMENTS = 1 << 23  # of all positions and masks
 
@@ -21,12 +21,12 @@ MOST_ELEMENTS = 1 << 23  # of all positions and masks
 Position = tuple[int, ...]
 
 
-class Operands:
+class PaddedOperands:
     """The values of a graph that is written with padding. With `keep`, slices that move keep their elements where they are."""
 
     def __init__(self, graph: Graph, keep: bool) -> None:
         self.keep = keep
-        self.out = Writer(graph.input_types)
+        self.out = EquationWriter(graph.input_types)
         self.known: dict[int, Operand] = {i: i for i in range(len(graph.input_types))}  # padded, if it is in a group
         self.own: dict[int, Shape] = {n: t.shape for n, t in graph.types.items()}  # the shape of each value, unpadded
         self.at: dict[int, Position] = {i: (0,) * t.ndim for i, t in enumerate(graph.input_types)}

@@ -1,8 +1,8 @@
 """How each op is padded: the position of its result, the positions at which it needs its operands, and its padded form.
 
-PerElement     result where the first operand is; every operand at the position of the result
-Sum, MatMul    the padding of what is summed over is masked by zeros
-Read, Write    slices become moves, gathers or selects
+per element    result where the first operand is; every operand at the position of the result
+sum, matmul    the padding of what is summed over is masked by zeros
+read, write    slices become moves, gathers or selects
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from ...ops.index import gather, getitem, put
 from ...ops.linalg import matmul
 from ...ops.shape import concatenate
 from .find import is_per_element
-from .padded_groups import Group, Read, region
-from .padded_operands import Operands, Position
+from .padded_groups import Group, SliceKind, region
+from .padded_operands import PaddedOperands, Position
 from .roles import RefusedError
 from .write import trimmed
 
@@ -29,15 +29,15 @@ from .write import trimmed
 class PaddedForm:
     """The equations of one op, padded: `e` is one of them, `group` is its group, `pad` holds the operands."""
 
-    def position(self, pad: Operands, e: Equation, group: Group) -> Position:
+    def position(self, pad: PaddedOperands, e: Equation, group: Group) -> Position:
         """The position of the result."""
         raise NotImplementedError
 
-    def wanted(self, pad: Operands, e: Equation, group: Group, j: int) -> Position:
+    def wanted(self, pad: PaddedOperands, e: Equation, group: Group, j: int) -> Position:
         """The position at which operand j is needed; where any will do, the one that it has."""
         return pad.position_of(e.inputs[j])
 
-    def padded(self, pad: Operands, e: Equation, group: Group) -> Operand:
+    def padded(self, pad: PaddedOperands, e: Equation, group: Group) -> Operand:
         """The equation on padded operands, written to `pad.out`."""
         raise NotImplementedError
 
@@ -45,7 +45,7 @@ class PaddedForm:
 class PerElement(PaddedForm):
     """Elementwise ops, and the base of those whose operands broadcast."""
 
-    def position(self, pad: Operands, e: Equation, group: Group) -> Position:
+    def position(self, pad: PaddedOperands, e: Equation, group: Group) -> Position:
         """Along each axis, that of the first operand that has elements there."""
         ndim = e.types[0].ndim
         found = [0] * ndim
@@ -58,15 +58,15 @@ class PerElement(PaddedForm):
                     found[axis] = p
         return tuple(found)
 
-    def wanted(self, pad: Operands, e: Equation, group: Group, j: int) -> Position:
+    def wanted(self, pad: PaddedOperands, e: Equation, group: Group, j: int) -> Position:
         result = pad.at[e.outputs[0]]
         last = result[len(result) - len(pad.position_of(e.inputs[j])) :]
         return tuple([0 if one else p for one, p in zip(group.ones[j], last, strict=True)])
 
-    def padded(self, pad: Operands, e: Equation, group: Group) -> Operand:
+    def padded(self, pad: PaddedOperands, e: Equation, group: Group) -> Operand:
         return pad.out.emit(e.op, *(self.fitted(pad, e, group, j) for j in range(len(e.inputs))), line=e.line, **e.params)
 
-    def fitted(self, pad: Operands, e: Equation, group: Group, j: int) -> Operand:
+    def fitted(self, pad: PaddedOperands, e: Equation, group: Group, j: int) -> Operand:
         """An operand where the equation needs it, with the lengths of the group, except where it is broadcast."""
         x = pad.value(e.inputs[j])
         at = pad.position_of(e.inputs[j])
@@ -76,34 +76,34 @@ class PerElement(PaddedForm):
         return x
 
 
-class Broadcast(PerElement):
-    def padded(self, pad: Operands, e: Equation, group: Group) -> Operand:
+class PaddedBroadcast(PerElement):
+    def padded(self, pad: PaddedOperands, e: Equation, group: Group) -> Operand:
         return pad.out.emit(e.op, self.fitted(pad, e, group, 0), line=e.line, shape=group.shape)
 
 
-class Sum(PaddedForm):
-    def position(self, pad: Operands, e: Equation, group: Group) -> Position:
+class PaddedSum(PaddedForm):
+    def position(self, pad: PaddedOperands, e: Equation, group: Group) -> Position:
         summed, keepdims = e.params["axis"], e.params["keepdims"]
         at = pad.position_of(e.inputs[0])
         return tuple([0 if axis in summed else p for axis, p in enumerate(at) if keepdims or axis not in summed])
 
-    def padded(self, pad: Operands, e: Equation, group: Group) -> Operand:
+    def padded(self, pad: PaddedOperands, e: Equation, group: Group) -> Operand:
         return pad.out.emit(e.op, pad.masked(e.inputs[0]), line=e.line, **e.params)
 
 
-class Transpose(PaddedForm):
-    def position(self, pad: Operands, e: Equation, group: Group) -> Position:
+class PaddedTranspose(PaddedForm):
+    def position(self, pad: PaddedOperands, e: Equation, group: Group) -> Position:
         at = pad.position_of(e.inputs[0])
         return tuple([at[axis] for axis in e.params["axes"]])
 
-    def padded(self, pad: Operands, e: Equation, group: Group) -> Operand:
+    def padded(self, pad: PaddedOperands, e: Equation, group: Group) -> Operand:
         return pad.out.emit(e.op, pad.value(e.inputs[0]), line=e.line, **e.params)
 
 
-class Reshape(PaddedForm):
+class PaddedReshape(PaddedForm):
     """Axes of length 1 are added or removed; any other reshape is refused."""
 
-    def position(self, pad: Operands, e: Equation, group: Group) -> Position:
+    def position(self, pad: PaddedOperands, e: Equation, group: Group) -> Position:
         moved = [p for p, one in zip(pad.position_of(e.inputs[0]), group.ones[0], strict=True) if not one]
         shape = e.types[0].shape
         if len(moved) != len(_lengths(shape)):
@@ -111,15 +111,15 @@ class Reshape(PaddedForm):
         rest = iter(moved)
         return tuple([0 if n == 1 else next(rest) for n in shape])
 
-    def padded(self, pad: Operands, e: Equation, group: Group) -> Operand:
+    def padded(self, pad: PaddedOperands, e: Equation, group: Group) -> Operand:
         x = pad.value(e.inputs[0])
         if _lengths(pad.out.type_of(x).shape) != _lengths(group.shape):
             raise RefusedError("'reshape' of arrays whose lengths change")
         return pad.out.emit(e.op, x, line=e.line, shape=group.shape)
 
 
-class MatMul(PaddedForm):
-    def position(self, pad: Operands, e: Equation, group: Group) -> Position:
+class PaddedMatMul(PaddedForm):
+    def position(self, pad: PaddedOperands, e: Equation, group: Group) -> Position:
         a, b = (pad.position_of(o) for o in e.inputs)
         is_broadcast = len(a) != len(b) and max(len(a), len(b)) > 2
         if any(a[:-2]) or any(b[:-2]) or (is_broadcast and any((*a, *b))):
@@ -129,7 +129,7 @@ class MatMul(PaddedForm):
             return (0,) * ndim
         return (*a[:-1], b[-1]) if len(b) > 1 else a[:-1]
 
-    def wanted(self, pad: Operands, e: Equation, group: Group, j: int) -> Position:
+    def wanted(self, pad: PaddedOperands, e: Equation, group: Group, j: int) -> Position:
         """The axis of the second factor that is summed over is moved to the position of the first."""
         at = pad.position_of(e.inputs[j])
         if j == 0:
@@ -137,10 +137,10 @@ class MatMul(PaddedForm):
         axis = max(len(at) - 2, 0)
         return (*at[:axis], pad.position_of(e.inputs[0])[-1], *at[axis + 1 :])
 
-    def padded(self, pad: Operands, e: Equation, group: Group) -> Operand:
+    def padded(self, pad: PaddedOperands, e: Equation, group: Group) -> Operand:
         return pad.out.emit(e.op, *self.factors(pad, e, group), line=e.line, **e.params)
 
-    def factors(self, pad: Operands, e: Equation, group: Group) -> list[Operand]:
+    def factors(self, pad: PaddedOperands, e: Equation, group: Group) -> list[Operand]:
         """The factors of a matrix product, with one position and length along the axes that are summed over.
 
         The padding is zero. It is masked after a factor was moved, since a gather repeats elements there.
@@ -165,26 +165,26 @@ class MatMul(PaddedForm):
         return found
 
 
-class Slice(PaddedForm):
+class PaddedSlice(PaddedForm):
     """A read with a basic index: its integers first, then its slices."""
 
-    def position(self, pad: Operands, e: Equation, group: Group) -> Position:
+    def position(self, pad: PaddedOperands, e: Equation, group: Group) -> Position:
         return tuple(self._positions(pad, e, group))
 
-    def _positions(self, pad: Operands, e: Equation, group: Group) -> Iterator[int]:
+    def _positions(self, pad: PaddedOperands, e: Equation, group: Group) -> Iterator[int]:
         (o,) = e.inputs
         at = pad.remaining(o, e.params["spec"])
         for axis, (start, *_) in enumerate(region(e.params["spec"], pad.shape(o))):
             p = next(at)
             match group.read(axis, pad.keep):
-                case Read.KEPT:
+                case SliceKind.KEPT:
                     yield p + start
-                case Read.CUT:
+                case SliceKind.CUT:
                     yield p
-                case Read.GATHERED:
+                case SliceKind.GATHERED:
                     yield 0
 
-    def padded(self, pad: Operands, e: Equation, group: Group) -> Operand:
+    def padded(self, pad: PaddedOperands, e: Equation, group: Group) -> Operand:
         (o,), spec = e.inputs, e.params["spec"]
         own = pad.shape(o)
         at = pad.position_of(o)
@@ -198,26 +198,26 @@ class Slice(PaddedForm):
         for axis, (start, _, step, _) in enumerate(region(spec, own)):
             p, length = next(remaining), group.shape[axis]
             match group.read(axis, pad.keep):
-                case Read.CUT:
+                case SliceKind.CUT:
                     x = pad.moved(x, axis, -start, length, -start)
-                case Read.GATHERED:
+                case SliceKind.GATHERED:
                     x = pad.gathered(x, axis, p + start + step * np.arange(length))
         return x
 
 
-class Write(PaddedForm):
+class PaddedWrite(PaddedForm):
     """A write with a basic index: a select between new and old elements, in the row that the integers of the index are."""
 
-    def position(self, pad: Operands, e: Equation, group: Group) -> Position:
+    def position(self, pad: PaddedOperands, e: Equation, group: Group) -> Position:
         return (0,) * e.types[0].ndim
 
-    def wanted(self, pad: Operands, e: Equation, group: Group, j: int) -> Position:
+    def wanted(self, pad: PaddedOperands, e: Equation, group: Group, j: int) -> Position:
         at = pad.position_of(e.inputs[j])
         if j == 0 or not at:
             return at
         return tuple([start for start, *_ in region(e.params["spec"], pad.shape(e.inputs[0]))])
 
-    def padded(self, pad: Operands, e: Equation, group: Group) -> Operand:
+    def padded(self, pad: PaddedOperands, e: Equation, group: Group) -> Operand:
         (o, v), spec = e.inputs, e.params["spec"]
         x, own = pad.value(o), pad.shape(o)
         if pad.out.type_of(x).shape != own or any(pad.position_of(o)) or None in spec:
@@ -234,7 +234,7 @@ class Write(PaddedForm):
                 new = pad.out.emit(where, inside, new, old, line=pad.line)
         return pad.out.emit(put, x, new, line=pad.line, spec=row) if row else new
 
-    def laid_out(self, pad: Operands, v: Operand, e: Equation, group: Group, shape: Shape) -> Operand:
+    def laid_out(self, pad: PaddedOperands, v: Operand, e: Equation, group: Group, shape: Shape) -> Operand:
         """The elements to be written, each where it is in a row of the given shape."""
         new, own = pad.value(v), pad.shape(v)
         parts = list(region(e.params["spec"], pad.shape(e.inputs[0])))
@@ -251,16 +251,16 @@ class Write(PaddedForm):
         return new
 
 
-class Concatenate(PerElement):
-    def position(self, pad: Operands, e: Equation, group: Group) -> Position:
+class PaddedConcatenate(PerElement):
+    def position(self, pad: PaddedOperands, e: Equation, group: Group) -> Position:
         found, axis = super().position(pad, e, group), e.params["axis"]
         return (*found[:axis], 0, *found[axis + 1 :])
 
-    def wanted(self, pad: Operands, e: Equation, group: Group, j: int) -> Position:
+    def wanted(self, pad: PaddedOperands, e: Equation, group: Group, j: int) -> Position:
         at = pad.position_of(e.inputs[j])
         return tuple([at[axis] if axis == e.params["axis"] else p for axis, p in enumerate(pad.at[e.outputs[0]])])
 
-    def padded(self, pad: Operands, e: Equation, group: Group) -> Operand:
+    def padded(self, pad: PaddedOperands, e: Equation, group: Group) -> Operand:
         """A concatenation, whose parts begin where those before them end."""
         axis, shape = e.params["axis"], group.shape
         places, behind, parts = [], 0, []
@@ -284,14 +284,14 @@ class Concatenate(PerElement):
 _PER_ELEMENT = PerElement()
 _FORMS: dict[Op, PaddedForm] = {
     cast: _PER_ELEMENT,
-    broadcast_to: Broadcast(),
-    sum_: Sum(),
-    transpose: Transpose(),
-    reshape: Reshape(),
-    matmul: MatMul(),
-    getitem: Slice(),
-    put: Write(),
-    concatenate: Concatenate(),
+    broadcast_to: PaddedBroadcast(),
+    sum_: PaddedSum(),
+    transpose: PaddedTranspose(),
+    reshape: PaddedReshape(),
+    matmul: PaddedMatMul(),
+    getitem: PaddedSlice(),
+    put: PaddedWrite(),
+    concatenate: PaddedConcatenate(),
 }
 
 

@@ -40,7 +40,7 @@ def with_scans(flat: FlatGraph) -> Graph:
     return _Rolling(flat).run()
 
 
-class Writer:
+class EquationWriter:
     """Writes the equations of a graph, with the types that the ops give."""
 
     def __init__(self, types: Sequence[Type]) -> None:
@@ -112,7 +112,7 @@ class _Rolling:
 
     def __init__(self, flat: FlatGraph) -> None:
         self.flat = flat
-        self.out = Writer(flat.graph.input_types)
+        self.out = EquationWriter(flat.graph.input_types)
         self.known: dict[int, Operand] = {i: i for i in range(flat.inputs)}  # the new operand for an old value
         self.scans: dict[int, _RolledScan] = {}  # by the source of a loop's values
 
@@ -288,7 +288,7 @@ class _RolledScan:
         types = [out.type_of(o) for o in [*consts.values(), *carries]]
         types += [Type(t.shape[1:], t.dtype) for t in map(out.type_of, rows.values())]
         self.places = {key: n for n, key in enumerate([*consts, *registers, *rows])}  # the inputs of the body
-        self.writer = Writer(types)
+        self.writer = EquationWriter(types)
         self.computed: dict[int, Operand] = {}  # by offset: the values of the body
         self.write_body()
         carried = [self.computed[o] if k == 1 else self.places[o, k - 1] for o, k in registers]

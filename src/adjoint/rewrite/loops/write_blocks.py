@@ -22,12 +22,12 @@ from ...ops.broadcast import broadcast_to, transpose, where
 from ...ops.control import scan
 from ...ops.index import gather, getitem, put, put_at
 from ...ops.shape import concatenate, stack
-from .block_reads import BlockReads, Source
+from .block_reads import BlockReads, OperandSource
 from .block_rows import BodyInputs, integers_first
 from .blocks import Region
 from .find import FlatGraph, axis_of, neighbours
 from .roles import Numbers, RefusedError
-from .write import BODY, Writer, trimmed
+from .write import BODY, EquationWriter, trimmed
 
 _MOST_SELECTED = 64  # elements of an array that an iteration may select as a whole
 
@@ -42,7 +42,7 @@ class _BlockRolling:
 
     def __init__(self, flat: FlatGraph, region: Region) -> None:
         self.flat, self.region = flat, region
-        self.out = Writer(flat.graph.input_types)
+        self.out = EquationWriter(flat.graph.input_types)
         self.known: dict[int, Operand] = {i: i for i in range(flat.inputs)}  # the new operand for an old value
 
     def run(self) -> Graph:
@@ -132,7 +132,7 @@ class BlockScan(BlockReads):
         types = [self.out.type_of(o) for o in [*consts.values(), *carries.values()]]
         types += [Type(t.shape[1:], t.dtype) for t in map(self.out.type_of, rows.values())]
         self.input = {key: n for n, key in enumerate(keys)}
-        self.writer = Writer(types)
+        self.writer = EquationWriter(types)
         self.state: dict[Any, Operand] = {key: self.input[key] for key in carries}
         self.computed: dict[int, Operand] = {}
         for b in self.region.order:
@@ -219,16 +219,16 @@ class BlockScan(BlockReads):
     def read_from(self, b: int, q: int, j: int, k: int, e: Equation) -> Operand:
         read = self.operands[b, q, j][k]
         match read.source:
-            case Source.ROW:
+            case OperandSource.ROW:
                 literal = self.inputs.literals.get((b, q, j))
                 return self.input[self.inputs.row_keys[b, q, j]] if literal is None else literal
-            case Source.LOCAL:
+            case OperandSource.LOCAL:
                 value = self.computed[read.result]
-            case Source.LATEST:
+            case OperandSource.LATEST:
                 value = self.state["latest", read.result, read.lag]
-            case Source.STORAGE:
+            case OperandSource.STORAGE:
                 value = self.state["storage", read.result]
-            case Source.HISTORY:
+            case OperandSource.HISTORY:
                 at = self.input[self.inputs.history_keys[b, q, j, k]]
                 value = self.writer.emit(gather, self.state["history", read.result], at, line=e.line, axis=0)
         if read.spec is None:

@@ -43,7 +43,7 @@ class Parameter(NamedTuple):
     name: str
 
 
-class Result(NamedTuple):
+class MatchedResult(NamedTuple):
     """The value that is replaced: only its type is known."""
 
     name: str = "RESULT"
@@ -55,7 +55,7 @@ class UnsignedZero(NamedTuple):
     name: str = "ZERO"
 
 
-RESULT, ZERO = Result(), UnsignedZero()
+RESULT, ZERO = MatchedResult(), UnsignedZero()
 
 
 @dataclass(frozen=True)

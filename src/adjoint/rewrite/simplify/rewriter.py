@@ -21,7 +21,7 @@ from ...ir.contents import is_repeated
 from ...ir.graph import Equation, Graph, Literal, Operand, weak_numbers
 from ...ops.broadcast import broadcast_to, where
 from ...ops.elementwise import PRODUCTS, neg
-from .pattern import Computed, ConstantHole, Hole, OpPattern, Parameter, Result, Rule, UnsignedZero, orders
+from .pattern import Computed, ConstantHole, Hole, MatchedResult, OpPattern, Parameter, Rule, UnsignedZero, orders
 
 FOLDED = 4096  # elements; a larger constant is computed beforehand only from one that is as large
 
@@ -266,7 +266,7 @@ class Rewriter:
             return bindings[value.name]
         if isinstance(value, (Hole, ConstantHole)):
             return self.type_of(bindings[value.name])
-        return type_ if isinstance(value, Result) else value
+        return type_ if isinstance(value, MatchedResult) else value
 
     def in_place(self, o: Operand, type_: Type, line: str) -> Operand | None:
         """An operand brought to the type of what it replaces; None if that would change its dtype."""

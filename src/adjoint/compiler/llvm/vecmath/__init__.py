@@ -15,7 +15,7 @@ import functools
 from collections.abc import Callable, Iterable
 
 from adjoint.compiler.llvm.vecmath import alone, error, exponential, inverse, logaddexp, logarithm, power, roots, trigonometric
-from adjoint.compiler.llvm.vecmath.scalar import DOUBLE, FORMATS, Body, Scalar
+from adjoint.compiler.llvm.vecmath.scalar import DOUBLE, FORMATS, FunctionCode, Scalar
 from adjoint.compiler.llvm.vecmath.soften import soften
 
 __all__ = ["NAMES", "alone_name", "definitions", "soften"]
@@ -82,7 +82,7 @@ def definitions(functions: Iterable[tuple[str, str, int]]) -> list[str]:
 def _defined(name: str, kind: str, count: int) -> dict[str, str]:
     if kind not in FORMATS:
         raise TypeError(f"vecmath.{name} is a function of doubles or floats, not of {kind}")
-    body = Body()
+    body = FunctionCode()
     body.function(f"@adjoint.{name}.{FORMATS[kind].suffix}", kind, count, _function(name, kind), "alwaysinline nounwind")
     return body.needed
 

@@ -23,7 +23,7 @@ from adjoint.compiler.llvm.vecmath.scalar import (
 )
 
 
-class Constants(NamedTuple):
+class ExpConstants(NamedTuple):
     log2_e: tuple[float, float]
     ln2: tuple[float, float]
     exp: tuple[float, ...]
@@ -34,12 +34,12 @@ class Constants(NamedTuple):
 
 
 _CONSTANTS = {
-    64: Constants(table.LOG2_E_64, table.LN2_64, table.EXP_64, table.SINH_64, 710.0, -746.0, 20.0),
-    32: Constants(table.LOG2_E_32, table.LN2_32, table.EXP_32, table.SINH_32, 89.0, -104.0, 10.0),
+    64: ExpConstants(table.LOG2_E_64, table.LN2_64, table.EXP_64, table.SINH_64, 710.0, -746.0, 20.0),
+    32: ExpConstants(table.LOG2_E_32, table.LN2_32, table.EXP_32, table.SINH_32, 89.0, -104.0, 10.0),
 }
 
 
-def constants(form: Format) -> Constants:
+def constants(form: Format) -> ExpConstants:
     return _CONSTANTS[form.bits]
 
 

@@ -150,7 +150,7 @@ def _exp(parts: tuple[Scalar, Pair], bounded: Scalar) -> Pair:
     return Pair(scaled(select(bounded, high, 0.0), n), scaled(select(n < math.log2(_SHORT) - 2.0, 0.0, low), n))
 
 
-class Part(NamedTuple):
+class NearestLog(NamedTuple):
     """The nearest of a few c to a number u between 0 and 1, with 1 + c/2 and log(1 + c)."""
 
     c: Scalar
@@ -161,7 +161,7 @@ class Part(NamedTuple):
 _MIDDLE = 53 / 128  # close to √2 − 1, shortened so that differences and halves are exact
 
 
-def _nearest_part(u: Scalar) -> Part:
+def _nearest_part(u: Scalar) -> NearestLog:
     """Of 0, √2 − 1 and 1 the one that makes s smallest: log(1 + u) = log(1 + c) + 2 atanh(s/2), s = (u − c)/(1 + c/2 + u/2)."""
     lower, upper = u < 2**0.25 - 1, u > 2**0.75 - 1
 
@@ -169,7 +169,7 @@ def _nearest_part(u: Scalar) -> Part:
         return select(upper, third, select(lower, first, u.constant(second)))
 
     log = Pair(*(chosen(0.0, middle, last) for middle, last in zip(table.LOG_MIDDLE_64, table.LN2_64, strict=True)))
-    return Part(chosen(0.0, _MIDDLE, 1.0), chosen(1.0, 1 + _MIDDLE / 2, 1.5), log)
+    return NearestLog(chosen(0.0, _MIDDLE, 1.0), chosen(1.0, 1 + _MIDDLE / 2, 1.5), log)
 
 
 def _log1p(u: Pair) -> Pair:

@@ -41,14 +41,14 @@ def word_of(number: float, form: Format) -> int:
     return int(struct.unpack(kinds[1], struct.pack(kinds[0], number))[0])
 
 
-class Split(NamedTuple):
+class MantissaExponent(NamedTuple):
     """x = m·2ᵏ."""
 
     k: Scalar
     m: Scalar
 
 
-def split(x: Scalar, least: float = math.sqrt(0.5)) -> Split:
+def split(x: Scalar, least: float = math.sqrt(0.5)) -> MantissaExponent:
     """The fraction m, from `least` to twice that, and the exponent k of a positive finite x."""
     form = x.format
     tiny = x < form.least_normal
@@ -61,7 +61,7 @@ def split(x: Scalar, least: float = math.sqrt(0.5)) -> Split:
     biased = ((moved >> form.fraction) | word_of(unit, form)).as_real(form)
     k = biased - select(tiny, x.constant(unit + form.bias + lifting), unit + form.bias)
     m = ((moved & ((1 << form.fraction) - 1)) + base).as_real(form)
-    return Split(k, m)
+    return MantissaExponent(k, m)
 
 
 def tail(f: Scalar, half_square: Scalar) -> Scalar:

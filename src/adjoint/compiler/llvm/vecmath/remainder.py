@@ -26,15 +26,15 @@ class Angle(NamedTuple):
     low: Scalar
 
 
-class Constants(NamedTuple):
+class ReductionConstants(NamedTuple):
     two_over_pi: float
     half_pi: tuple[float, float, float]
     limit: float  # n is accurate to 0.005 up to here, and n·π/2 to all digits of the closest multiple
 
 
 _CONSTANTS = {
-    64: Constants(table.TWO_OVER_PI_64, table.HALF_PI_64, 2.0**45),
-    32: Constants(table.TWO_OVER_PI_32, table.HALF_PI_32, 2.0**16),
+    64: ReductionConstants(table.TWO_OVER_PI_64, table.HALF_PI_64, 2.0**45),
+    32: ReductionConstants(table.TWO_OVER_PI_32, table.HALF_PI_32, 2.0**16),
 }
 
 

@@ -55,7 +55,7 @@ FORMATS = {DOUBLE: FLOAT64, FLOAT: FLOAT32}
 _DTYPES: dict[str, np.dtype[Any]] = {DOUBLE: np.dtype("float64"), FLOAT: np.dtype("float32")}
 
 
-class Body(Code):
+class FunctionCode(Code):
     """The code of a function, and its dependencies, by name."""
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class Body(Code):
         """Define a function of `count` arguments of one kind, with the code that `function` emits for them."""
         if symbol in self.needed:
             return
-        body = Body()
+        body = FunctionCode()
         result = function(*(Scalar(body, f"%x{i}", kind) for i in range(count)))
         body.do(f"ret {result.kind} {result.name}")
         self.needed |= body.needed | {line: line for line in sorted(body.declared)}
@@ -83,7 +83,7 @@ class Scalar:
 
     __slots__ = ("code", "kind", "name")
 
-    def __init__(self, code: Body, name: str, kind: str) -> None:
+    def __init__(self, code: FunctionCode, name: str, kind: str) -> None:
         self.code = code
         self.name = name
         self.kind = kind

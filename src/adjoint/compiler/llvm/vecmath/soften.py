@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from adjoint.compiler.llvm.vecmath.pair import sum_of
-from adjoint.compiler.llvm.vecmath.scalar import DOUBLE, FLOAT, WHOLE, Body, Scalar
+from adjoint.compiler.llvm.vecmath.scalar import DOUBLE, FLOAT, WHOLE, FunctionCode, Scalar
 
 _OF_WHOLE = re.compile(rf"@llvm\.fma\.f64(\(.*\)){re.escape(WHOLE)}$", re.MULTILINE)
 
@@ -17,14 +17,14 @@ def soften(text: str) -> str:
     is a whole number of few bits, its products with the halves of the other are exact, which is all that is needed.
     """
     if _OF_WHOLE.search(text):
-        body = Body()
+        body = FunctionCode()
         body.function("@adjoint.fma.whole", DOUBLE, 3, _of_whole, "alwaysinline nounwind")
         text = "\n".join([*body.needed.values(), _OF_WHOLE.sub(r"@adjoint.fma.whole\1", text)])
     for kind, suffix, function in ((DOUBLE, "f64", _double), (FLOAT, "f32", _single)):
         intrinsic = f"@llvm.fma.{suffix}("
         if intrinsic not in text:
             continue
-        body = Body()
+        body = FunctionCode()
         body.function(f"@adjoint.fma.{suffix}", kind, 3, function, "alwaysinline nounwind")
         kept = [line for line in text.splitlines() if not (line.startswith("declare") and intrinsic in line)]
         text = "\n".join([*body.needed.values(), *kept]).replace(intrinsic, f"@adjoint.fma.{suffix}(")
