@@ -21,7 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import ArgumentError, boundary
+from ..core.boundary import boundary
+from ..core.errors import ArgumentError
 from ..core.home import COPIES, OWN, original_name, package_of
 from .choice import Choice, Plan, find_spec
 from .copies import MADE, World, world_with

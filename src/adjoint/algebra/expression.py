@@ -27,8 +27,9 @@ from ..api.building import graph_of
 from ..api.grad import grad
 from ..api.graph import Program, graph
 from ..core.bind import Traced, unwrap_fresh
+from ..core.boundary import boundary
 from ..core.code import signature_of
-from ..core.errors import ArgumentError, ShapeError, boundary
+from ..core.errors import ArgumentError, ShapeError
 from ..ir.graph import Graph
 from . import parse as parsing
 from . import sympy as sympy_

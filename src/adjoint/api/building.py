@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.bind import Traced, depth, unwrap_fresh
-from ..core.errors import ArgumentError, DtypeError, ReadOnlyError, ShapeError, UnsupportedError, boundary, user_line
+from ..core.boundary import boundary
+from ..core.errors import ArgumentError, DtypeError, ReadOnlyError, ShapeError, UnsupportedError, user_line
 from ..core.locks import lock
 from ..core.op import Op
 from ..core.tree import Structure, flatten, leaf_names

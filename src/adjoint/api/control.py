@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 
 from ..core.bind import Traced, class_of, is_staged, unwrap_fresh
-from ..core.errors import ArgumentError, BatchError, DtypeError, ReadOnlyError, ShapeError, boundary
+from ..core.boundary import boundary
+from ..core.errors import ArgumentError, BatchError, DtypeError, ReadOnlyError, ShapeError
 from ..core.tree import Structure, final, flatten, leaf_names, map_leaves
 from ..core.types import Type, Value, dtype_of, is_weak, shape_of
 from ..numpy.layout import own

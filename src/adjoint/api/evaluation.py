@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from ..core.bind import Traced
-from ..core.errors import AdjointError, ArgumentError, DtypeError, UnsupportedError, boundary
+from ..core.boundary import boundary
+from ..core.errors import AdjointError, ArgumentError, DtypeError, UnsupportedError
 from ..core.op import Constant, Elementwise, Op, Structured
 from ..core.tree import final, flatten, flatten_like, leaf_names
 from ..core.types import Type, Value, dtype_of, is_inexact

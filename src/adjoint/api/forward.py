@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..core.bind import Traced, with_gaps
-from ..core.errors import ArgumentError, ShapeError, boundary, runs_inside
+from ..core.boundary import boundary
+from ..core.errors import ArgumentError, ShapeError, runs_inside
 from ..core.tree import Structure, final, flatten, flatten_tangent, leaf_names, map_leaves
 from ..core.types import Type, Value, dtype_of, shape_of
 from ..eager.dual import Dual

@@ -13,7 +13,8 @@ import numpy as np
 
 from .. import transform as structured  # noqa: F401 - the rules of loops and branches
 from ..core.bind import Traced, snapshot
-from ..core.errors import ArgumentError, DtypeError, ShapeError, boundary
+from ..core.boundary import boundary
+from ..core.errors import ArgumentError, DtypeError, ShapeError
 from ..core.op import OPS
 from ..core.tree import LEAF, final, flatten, flatten_tangent, leaf_names, map_leaves
 from ..core.types import Type, Value, dtype_of, shape_of

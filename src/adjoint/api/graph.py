@@ -25,7 +25,8 @@ import numpy as np
 
 from .. import transform as structured  # noqa: F401 - the rules of loops and branches
 from ..core.bind import Traced, called_from_outside
-from ..core.errors import ArgumentError, ShapeError, TableError, boundary, runs_inside
+from ..core.boundary import boundary
+from ..core.errors import ArgumentError, ShapeError, TableError, runs_inside
 from ..core.tree import final, flatten, flatten_like, leaf_names, map_leaves
 from ..core.types import Type, is_inexact
 from ..derive import type_rule

@@ -24,7 +24,8 @@ import numpy as np
 
 from ..core import floating
 from ..core.bind import FRESH, Traced, variables
-from ..core.errors import ArgumentError, ReadOnlyError, ShapeError, boundary
+from ..core.boundary import boundary
+from ..core.errors import ArgumentError, ReadOnlyError, ShapeError
 from ..core.op import Op
 from ..core.types import Type, Value, dtype_of, shape_of
 from ..device.arrays import gpu_of

@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 
 from ..core.bind import Traced
-from ..core.errors import ArgumentError, DtypeError, ShapeError, boundary
+from ..core.boundary import boundary
+from ..core.errors import ArgumentError, DtypeError, ShapeError
 from ..core.op import Constant
 from ..core.tree import flatten, leaf_names
 from ..core.types import Type, Value, is_inexact

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core.bind import is_tracking
-from ..core.errors import boundary
+from ..core.boundary import boundary
 from ..eager.on_gpu import follows_gpu
 from .arguments import name_of
 

@@ -12,7 +12,8 @@ from ..api.arguments import check_callable, name_of, positions, regroup
 from ..api.forward import jvp
 from ..api.grad import grad
 from ..api.jacobian import jacrev
-from ..core.errors import ArgumentError, boundary
+from ..core.boundary import boundary
+from ..core.errors import ArgumentError
 from ..core.tree import LEAF, flatten, map_leaves
 from ..core.types import dtype_of, shape_of
 from .differences import METHODS, Point, assemble, finite_difference, in_structure, own

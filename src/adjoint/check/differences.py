@@ -17,7 +17,8 @@ import numpy as np
 
 from ..api.arguments import check_callable, name_of, open_arguments, output_leaf, positions, regroup, replace
 from ..core.bind import Traced
-from ..core.errors import AdjointError, ArgumentError, DtypeError, ShapeError, boundary
+from ..core.boundary import boundary
+from ..core.errors import AdjointError, ArgumentError, DtypeError, ShapeError
 from ..core.tree import Structure, flatten, leaf_names, map_leaves
 from ..core.types import Type, Value, dtype_of, shape_of
 

@@ -17,7 +17,8 @@ import numpy as np
 
 from ..api.arguments import check_callable, name_of, open_arguments, output_leaf
 from ..api.grad import Recording
-from ..core.errors import ArgumentError, boundary
+from ..core.boundary import boundary
+from ..core.errors import ArgumentError
 from ..core.op import Op
 from ..core.tree import flatten, leaf_names, map_leaves
 from ..core.types import dtype_of

@@ -28,6 +28,7 @@ import numpy as np
 from ..api.arguments import adopted, check_callable, name_of
 from ..api.transformed import NotCompiledError, Transformed
 from ..core.bind import Trace, Traced, is_tracking, unwrap_fresh
+from ..core.boundary import adjoint_error_behind, boundary, is_bug, passed_boundary
 from ..core.errors import (
     ArgumentError,
     CompilerError,
@@ -35,11 +36,7 @@ from ..core.errors import (
     DeviceError,
     OperationError,
     UnsupportedError,
-    adjoint_error_behind,
-    boundary,
-    is_bug,
     last_line,
-    passed_boundary,
     user_level,
     user_line,
 )

@@ -11,9 +11,7 @@ import functools
 import itertools
 import linecache
 import os
-import re
 import sys
-import traceback
 import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -33,6 +31,7 @@ _PLUMBING = frozenset({OWN, "numpy", "scipy", "cupy", "cupyx", *LABELLED, "mpmat
     *("functools", "contextlib", "json", "random", "statistics", "fractions", "datetime", "copy", "heapq", "bisect"),
 }
 _files: dict[str, tuple[bool, str]] = {}  # per file name; looked up at every staged op
+COMPILED = (".pyx", ".pxd", ".pxi", "<stringsource>")  # the ends of file names of frames that Cython adds to a traceback
 _modules: dict[str, bool] = {}  # whether a module is plumbing
 _lines: dict[int, tuple[types.CodeType, list[str]]] = {}  # by the id of a code, which is kept alive: the line of each instruction
 
@@ -47,17 +46,17 @@ def _file(name: str) -> tuple[bool, str]:
     return known
 
 
-def _is_ours(frame: types.FrameType) -> bool:
+def is_our_frame(frame: types.FrameType) -> bool:
     return _file(frame.f_code.co_filename)[0]
 
 
-def _is_plumbing(frame: types.FrameType) -> bool:
+def is_plumbing(frame: types.FrameType) -> bool:
     """Ours, or a frame of a library such as NumPy, pandas or pydantic, between the user's call and us."""
     name = frame.f_globals.get("__name__", "")  # checked first: reading f_code is an audit event, which may have a hook
     known = _modules.get(name)
     if known is None:
         known = _modules[name] = package_of(name) in _PLUMBING
-    return known or _is_ours(frame)
+    return known or is_our_frame(frame)
 
 
 #: The line of an equation that is being transformed: the equations made from it get the same line.
@@ -84,7 +83,7 @@ def user_line() -> str:
             held = _lines.get(id(code))
             if held is not None:
                 return held[1][frame.f_lasti >> 1]
-            if not _is_plumbing(frame):
+            if not is_plumbing(frame):
                 return _lines_of(code)[frame.f_lasti >> 1]
         frame = frame.f_back
     return ""
@@ -104,7 +103,7 @@ def _lines_of(code: types.CodeType) -> list[str]:
 def user_level() -> int:
     """The stacklevel for `warnings.warn` in the calling function: the distance to the user's innermost frame."""
     frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and _is_plumbing(frame):
+    while frame.f_back is not None and is_plumbing(frame):
         frame, level = frame.f_back, level + 1
     return level
 
@@ -113,8 +112,8 @@ def user_frame() -> tuple[types.FrameType | None, str]:
     """The user's innermost frame, and the NumPy or SciPy module that it has called ('' if none)."""
     frame: types.FrameType | None = sys._getframe(1)
     module = ""
-    while frame is not None and _is_plumbing(frame):
-        module = "" if _is_ours(frame) else frame.f_globals.get("__name__", "")
+    while frame is not None and is_plumbing(frame):
+        module = "" if is_our_frame(frame) else frame.f_globals.get("__name__", "")
         frame = frame.f_back
     return frame, module
 
@@ -122,7 +121,7 @@ def user_frame() -> tuple[types.FrameType | None, str]:
 def calling_frame() -> types.FrameType:
     """The innermost frame that is not ours."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and _is_ours(frame):
+    while frame.f_back is not None and is_our_frame(frame):
         frame = frame.f_back
     return frame
 
@@ -139,7 +138,7 @@ def is_written_by_user(operators: frozenset[str]) -> bool:
     if frame is None:
         return False
     module = frame.f_globals.get("__name__", "")
-    return not _is_plumbing(frame) or module == CALLER or package_of(module) in sys.stdlib_module_names
+    return not is_plumbing(frame) or module == CALLER or package_of(module) in sys.stdlib_module_names
 
 
 def calls_under_way() -> list[types.FrameType]:
@@ -155,7 +154,7 @@ def in_a_try(outermost: int) -> bool:
     """Whether an error raised now may be caught by user code, ignoring so many of the outermost calls."""
     frames = calls_under_way()
     return any(
-        not _is_plumbing(frame) and any(e.start <= frame.f_lasti < e.end for e in _handlers(frame.f_code))
+        not is_plumbing(frame) and any(e.start <= frame.f_lasti < e.end for e in _handlers(frame.f_code))
         for frame in frames[: len(frames) - outermost]
     )
 
@@ -178,7 +177,7 @@ def may_be_caught(except_in: frozenset[str] = frozenset()) -> bool:
     for frame in calls_under_way():
         if frame.f_code in _RUNS:
             found = caught
-        elif not caught and not _is_plumbing(frame) and package_of(frame.f_globals.get("__name__", "")) not in except_in:
+        elif not caught and not is_plumbing(frame) and package_of(frame.f_globals.get("__name__", "")) not in except_in:
             caught = any(e.start <= frame.f_lasti < e.end and not e.by_name for e in _handlers(frame.f_code))
     return found
 
@@ -226,7 +225,7 @@ def last_line(error: BaseException) -> str:
     """`model.py:12` of the user's line that raised an error."""
     tb, line = error.__traceback__, ""
     while tb is not None:
-        if not _is_plumbing(tb.tb_frame) and not tb.tb_frame.f_code.co_filename.endswith(_COMPILED):
+        if not is_plumbing(tb.tb_frame) and not tb.tb_frame.f_code.co_filename.endswith(COMPILED):
             line = f"{_file(tb.tb_frame.f_code.co_filename)[1]}:{tb.tb_lineno}"
         tb = tb.tb_next
     return line
@@ -259,10 +258,10 @@ class AdjointError(Exception):
             refused.set(self.earlier)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), self.args[0], self.line)
+        return rebuilt, (type(self), self.args[0], self.line)
 
 
-def _rebuild(cls: type[AdjointError], message: str, line: str) -> AdjointError:
+def rebuilt(cls: type[AdjointError], message: str, line: str) -> AdjointError:
     error = cls.__new__(cls, message)
     error.args, error.line = (message,), line
     return error
@@ -298,7 +297,7 @@ class ConversionError(AdjointError, TypeError):
         super().__init__(message, line)
         frame, _ = user_frame()
         if frame is not None:
-            _asked.set((id(frame), frame.f_lasti, str(self), self.line))
+            last_conversion.set((id(frame), frame.f_lasti, str(self), self.line))
 
 
 class TableError(ConversionError):
@@ -306,7 +305,7 @@ class TableError(ConversionError):
 
 
 #: Where a traced value last refused a conversion, and the error. C code may replace our error by its own.
-_asked: ContextVar[tuple[int, int, str, str] | None] = ContextVar("adjoint_asked", default=None)
+last_conversion: ContextVar[tuple[int, int, str, str] | None] = ContextVar("adjoint_asked", default=None)
 
 
 class AttributeMissingError(AdjointError, AttributeError):
@@ -355,165 +354,3 @@ class ReadOnlyViewError(ReadOnlyError):
 
 class CheckError(AdjointError, AssertionError):
     """Derivatives that disagree, found by `check_grads`."""
-
-
-_FOREIGN = (  # compiled when an error is raised
-    r"\b(Traced|View)\b.*(supported|to bytes)|bytes-like.*\b(Traced|View)\b|cupy.*got Traced|"
-    r"has incorrect type .*got (Traced|View)\b|object expected; got \S*\b(Traced|View)$|component: Traced|"
-    r"descriptor .* doesn't apply to a '(Traced|View)'|(?s:incompatible function arguments.*\b(Traced|View)\b)"
-)
-_UNNAMED = re.compile(r"JSON serializable|No matching signature found|incompatible function arguments")  # any class may be meant
-_COMPILED = (".pyx", ".pxd", ".pxi", "<stringsource>")  # the ends of file names of frames that Cython adds to a traceback
-
-
-def _own_words(error: BaseException) -> BaseException:
-    """Our error, where C code has replaced it by another one.
-
-    NumPy says "setting an array element with a sequence"; SciPy's root finders continue until Python finds an error set;
-    `struct.pack` and `np.nditer` drop the error; `json` and `decimal` check the class and do not convert.
-    """
-    cause = error.__cause__
-    if type(error) in (ValueError, SystemError) and isinstance(cause, AdjointError):
-        cause.__suppress_context__ = True
-        return cause.with_traceback(error.__traceback__)
-    if isinstance(error, AdjointError) or error.__traceback__ is None:
-        return error
-    own: AdjointError | None = None
-    asked = _asked.get()
-    if asked is not None and asked[:2] in _passed(error.__traceback__):
-        own = _rebuild(ConversionError, *asked[2:])
-    elif type(error) is TypeError and _is_about_us(error):
-        advice = "return it and do this outside the function, or pass ad.stop_gradient(x)"
-        if "cupy" in str(error):  # whose functions of arrays do not ask the other operand
-            advice = "call the function of adjoint.numpy, as adjoint.numpy.matmul(a, x) for a @ x"
-        if "descriptor" in str(error):
-            advice = "call the method of the value itself, as x.flatten() for np.ndarray.flatten(x)"
-        reason = str(error).partition("\n")[0]
-        message = f"a traced value was passed to {_callee(error)} that takes plain values only ({reason}); {advice}"
-        own = ConversionError(message, last_line(error))
-    if own is None:
-        return error
-    own.__suppress_context__ = True
-    return own.with_traceback(error.__traceback__)
-
-
-def _is_about_us(error: TypeError) -> bool:
-    """Whether the error is of code that checks the class of its argument, on a traced value. (`json` names the underlying
-    class.)"""
-    if re.search(_FOREIGN, str(error)) and "operand" not in str(error):
-        return True
-    if not _UNNAMED.search(str(error)):
-        return False
-    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-    innermost = next((frame for frame in reversed(frames) if not frame.f_code.co_filename.endswith(_COMPILED)), frames[-1])
-    return any(type(x).__name__ == "Traced" for x in innermost.f_locals.values())
-
-
-def _callee(error: BaseException) -> str:
-    """The compiled function that has raised, if Cython names it."""
-    frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
-    name = next((frame.f_code.co_name for frame in frames if frame.f_code.co_filename.endswith(_COMPILED)), "")
-    return f"{name}, compiled code" if name else "code"
-
-
-def _passed(tb: types.TracebackType | None) -> list[tuple[int, int]]:
-    """The user's frames that an error has passed through, by identity, and the instruction in each.
-
-    All of them: C code that continues with our error set calls Python again, where any operation may then fail.
-    """
-    frames = []
-    while tb is not None:
-        if not _is_plumbing(tb.tb_frame):
-            frames.append((id(tb.tb_frame), tb.tb_lasti))
-        tb = tb.tb_next
-    return frames
-
-
-def is_bug(error: BaseException) -> bool:
-    """Whether an error shows a mistake in our code: raised below the last line of user code, and by none of our own classes.
-
-    An error about the user's program is an `AdjointError`, or has one behind it. User code that fails on a traced value raises
-    in a frame of its own. The depth of the stack and warnings that are made errors are the user's as well. The module that has
-    caught the error does not count: it calls the user's function, which may be written in C and have no frame.
-    """
-    if isinstance(error, (RecursionError, MemoryError, Warning)) or adjoint_error_behind(error) is not None:
-        return False
-    if _IN_OUR_CODE in error.__dict__:  # a boundary has dropped the frames
-        return True
-    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-    ours = False
-    for frame in itertools.dropwhile(lambda frame: frame.f_code.co_filename == frames[0].f_code.co_filename, frames):
-        ours = _is_ours(frame) or (ours and _is_plumbing(frame))
-    return ours and not _is_unfit_call(error, frames[-1]) and not _is_refusal(error, frames)
-
-
-def _is_refusal(error: BaseException, frames: list[types.FrameType]) -> bool:
-    """Whether one of our forms of NumPy's and SciPy's functions refuses its arguments, in their words."""
-    last = next((frame.f_globals.get("__name__", "") for frame in reversed(frames) if _is_ours(frame)), "")
-    return isinstance(error, (TypeError, ValueError)) and last.startswith((f"{OWN}.numpy.", f"{OWN}.scipy."))
-
-
-def _is_unfit_call(error: BaseException, caller: types.FrameType) -> bool:
-    """Whether we called a user's function, such as a branch, with arguments that it does not take."""
-    called = _UNFIT.match(str(error)) if type(error) is TypeError else None
-    return called is not None and called[1].partition(".")[0] not in caller.f_globals
-
-
-_UNFIT = re.compile(r"(\S+)\(\) (takes|missing|got an unexpected|got multiple)")
-
-
-_IN_OUR_CODE = "_adjoint_bug"  # marks an error, in its __dict__
-
-
-def adjoint_error_behind(error: BaseException | None) -> AdjointError | None:
-    """Our own error behind another, which a library made of it."""
-    while error is not None and not isinstance(error, AdjointError):
-        error = error.__cause__ or error.__context__
-    return error
-
-
-def without_our_frames(error: BaseException) -> BaseException:
-    """Drop our frames from the traceback below the caller: what is left is the user's code.
-
-    The outermost frame is kept, since Python adds it back while the error travels on.
-    """
-    error = _own_words(error)
-    if is_bug(error):
-        error.__dict__[_IN_OUR_CODE] = True
-    frames = []
-    tb = error.__traceback__
-    while tb is not None:
-        frames.append(tb)
-        tb = tb.tb_next
-    kept: types.TracebackType | None = None
-    for entry in reversed(frames):
-        if not _is_ours(entry.tb_frame):
-            kept = types.TracebackType(kept, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
-    return error.with_traceback(kept)
-
-
-def passed_boundary(error: BaseException) -> bool:
-    """Whether an error has come out of a public entry point, and not out of compiled code."""
-    tb = error.__traceback__
-    while tb is not None:
-        if tb.tb_frame.f_code.co_name == "entry" and tb.tb_frame.f_code.co_filename == __file__:
-            return True
-        tb = tb.tb_next
-    return False
-
-
-def boundary(f: F) -> F:
-    """Mark a public entry point: errors leave it without our frames in their traceback."""
-
-    @functools.wraps(f)
-    def entry(*args: Any, **kwargs: Any) -> Any:
-        if _asked.get() is not None:
-            _asked.set(None)  # a frame of an earlier call, whose identity a new frame may have
-        try:
-            return f(*args, **kwargs)
-        except Exception as error:
-            if os.environ.get("ADJOINT_FULL_TRACEBACK"):
-                raise
-            raise without_our_frames(error)  # noqa: B904 - the same error, on its way out
-
-    return entry  # type: ignore[return-value]

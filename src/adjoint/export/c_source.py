@@ -18,7 +18,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from ..compiler.lower.kernel import Dtype
-from ..core.errors import ArgumentError, boundary
+from ..core.boundary import boundary
+from ..core.errors import ArgumentError
 from . import c_integers, c_math
 from .c_names import check_names, names_of
 from .c_vecmath import used

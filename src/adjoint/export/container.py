@@ -32,7 +32,8 @@ import numpy as np
 from ..api.arguments import name_of
 from ..api.graph import Program, graph, infer_types
 from ..api.symbols import Function
-from ..core.errors import AdjointError, ArgumentError, UnsupportedError, boundary
+from ..core.boundary import boundary
+from ..core.errors import AdjointError, ArgumentError, UnsupportedError
 from ..core.op import OPS
 from ..core.tree import flatten
 from ..core.types import Type

@@ -21,7 +21,8 @@ import numpy as np
 
 from ..compiler.lower.kernel import Buffer, Dtype
 from ..compiler.lower.step import Branch, Scan, Step, While
-from ..core.errors import ArgumentError, UnsupportedError, boundary
+from ..core.boundary import boundary
+from ..core.errors import ArgumentError, UnsupportedError
 from .javascript_math import HELPERS, NEEDS, OURS
 from .lowering import lower
 from .program import Part, file_named, parts, write_beside

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import boundary
+from ..core.boundary import boundary
 from ..core.op import Op
 from ..core.types import Type
 from ..ir.graph import Equation, Graph, Literal, Operand

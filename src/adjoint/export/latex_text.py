@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from ..core.bind import Traced
-from ..core.errors import boundary
+from ..core.boundary import boundary
 from ..core.op import Op, Structured
 from ..core.types import Type, shape_of
 from ..ir.edit import bodies, dead_code, renumber

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import ArgumentError, UnsupportedError, boundary
+from ..core.boundary import boundary
+from ..core.errors import ArgumentError, UnsupportedError
 from ..core.op import Constant, Elementwise, Multilinear, Op, Structured
 from ..core.types import Type
 from ..ir.edit import bodies, renumber

@@ -25,7 +25,8 @@ from ..compiler.llvm.program import Module, StepRoutine
 from ..compiler.lower.kernel import Buffer, View
 from ..compiler.lower.step import Lapack, Lowered, Product, Step
 from ..compiler.runtime import signals
-from ..core.errors import ArgumentError, boundary
+from ..core.boundary import boundary
+from ..core.errors import ArgumentError
 from . import routines, wasm_vectors
 from .c_names import check_names
 from .c_source import header

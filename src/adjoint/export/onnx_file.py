@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from ..core.errors import ArgumentError, UnsupportedError, boundary
+from ..core.boundary import boundary
+from ..core.errors import ArgumentError, UnsupportedError
 from ..ir.graph import Graph
 from .program import file_named, parts
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from ..core.errors import boundary
+from ..core.boundary import boundary
 from ..core.op import Op, Structured
 from ..derive.products import for_finite_numbers
 from ..ir.edit import bodies, dead_code, renumber

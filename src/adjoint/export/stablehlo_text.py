@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import boundary
+from ..core.boundary import boundary
 from ..core.op import Op
 from ..core.types import Type
 from ..ir.graph import Graph, Literal, Operand

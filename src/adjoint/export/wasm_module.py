@@ -18,7 +18,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from ..core.errors import ArgumentError, boundary
+from ..core.boundary import boundary
+from ..core.errors import ArgumentError
 from .javascript_module import ARRAYS, declaration, names_of, quoted
 from .object_file import compiled, program
 from .program import Part, file_named, parts, titled, write_beside
