@@ -62,7 +62,7 @@ def whole_numbers(name, dtype, seed=0):
     try:
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            program = ad.graph(lambda *xs: OPS[name](*xs, **params))(*args)
+            program = ad.graph(lambda *xs, op=OPS[name]: op(*xs, **params))(*args)
             if any(t.dtype.kind not in "biu" for t in program.output_types):
                 return None
             program.run(*args)
@@ -106,7 +106,7 @@ def converted(name, kind, seed=0):
     try:
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            program = ad.graph(lambda *xs: OPS[name](*xs, **params))(*args)
+            program = ad.graph(lambda *xs, op=OPS[name]: op(*xs, **params))(*args)
             program.run(*args)
             return program, args
     except (TypeError, ValueError, ArithmeticError, IndexError, np.linalg.LinAlgError):

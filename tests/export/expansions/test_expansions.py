@@ -198,14 +198,14 @@ def test_known_orders(name, order):
     x = np.abs(x[x != 0])
 
     def program_of(x):
-        return normal(ad.graph(lambda x: OPS[name](order, x))(x), TARGET)
+        return normal(ad.graph(lambda x, op=OPS[name]: op(order, x))(x), TARGET)
 
     (found,), wanted = program_of(x).run_flat([x]), getattr(scipy.special, name)(order, x)
     np.testing.assert_allclose(found, wanted, 2e-12, 1e-14 if name[0] in "jy" else 0)
     x = np.array([0.0, np.inf, 1.0, -np.inf, np.nan])
     np.testing.assert_allclose(program_of(x).run_flat([x])[0], getattr(scipy.special, name)(order, x), 2e-12)
     with pytest.raises(UnsupportedError, match=name):
-        normal(ad.graph(lambda x: OPS[name](order + 0.5, x))(x), TARGET)
+        normal(ad.graph(lambda x, op=OPS[name]: op(order + 0.5, x))(x), TARGET)
 
 
 @pytest.mark.parametrize("op", [op for op in SPECIAL if op.name not in OF_KNOWN_ORDER], ids=lambda op: op.name)
