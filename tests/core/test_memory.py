@@ -28,6 +28,11 @@ def test_the_flag():
         assert is_writeable(pair()[0])
 
 
+def of_a_constant(n):
+    c = pair(n)[0]
+    return ad.grad(lambda x: f(x, c))(np.ones(n))
+
+
 USES = {
     "grad": lambda: ad.grad(f)(*pair()),
     "hessian": lambda: ad.hessian(f)(*pair()),
@@ -36,8 +41,8 @@ USES = {
     "vmap": lambda: ad.vmap(f)(*pair()),
     "checkpoint": lambda: ad.grad(ad.checkpoint(f))(*pair()),
     "scan": lambda: ad.scan(lambda c, x: (c * x, c), np.ones(3), pair()[0]),
-    "constant": lambda: ad.grad(lambda x, c=pair(): f(x, c[0]))(np.ones(3)),  # noqa: B008
-    "large constant": lambda: ad.grad(lambda x, c=pair(300): f(x, c[0]))(np.ones(300)),  # noqa: B008
+    "constant": lambda: of_a_constant(3),
+    "large constant": lambda: of_a_constant(300),
     "result of vmap": lambda: ad.vmap(lambda x: pair())(np.ones(2)),
     "result of jit": lambda: ad.jit(lambda x: np.broadcast_arrays(x, np.ones((2, 1))))(np.ones(3)),
     "result by type": lambda: ad.jit(lambda x: pair() if isinstance(x, np.ndarray) else x)(np.ones(3)),

@@ -13,12 +13,13 @@ from __future__ import annotations
 import dis
 import functools
 import sys
-import sysconfig
 import types
 from typing import Any
+from weakref import WeakValueDictionary
 
 from ..core.code import describe
-from ..core.home import OWN, original_name, package_of
+from ..core.home import OWN, is_installed, original_name, package_of
+from ..core.plain_scipy import counterpart
 from ..core.quick import Quick
 from .builtin import Complex, Float, replaces_builtin
 from .copies import World
@@ -29,7 +30,7 @@ class Globals(dict[str, Any]):
 
     def __init__(self, adoption: Adoption, source: dict[str, Any]) -> None:
         super().__init__({name: x for name, x in source.items() if name.startswith("__")})
-        self["__builtins__"] = adoption.world.builtins
+        self["__builtins__"] = adoption.builtins
         self.adoption, self.source = adoption, source
 
     def __missing__(self, name: str) -> Any:
@@ -48,9 +49,9 @@ class Adoption:
     """The adopted functions and classes of one world, by the identity of the originals."""
 
     def __init__(self, world: World) -> None:
-        self.world = world
+        self.world, self.builtins = world, world.builtins
         self._made: dict[int, tuple[Any, Any]] = {}  # with the original, which must stay alive
-        self._globals: dict[int, Globals] = {}
+        self._globals: WeakValueDictionary[int, Globals] = WeakValueDictionary()  # by the id of the original's
 
     def value(self, x: Any) -> Any:
         """What adopted code sees in place of x."""
@@ -64,8 +65,10 @@ class Adoption:
             return self._module(x)
         if isinstance(x, (types.FunctionType, type)):
             return self._adopted(x) if self._is_candidate(x) else self._library(x)
-        if isinstance(x, types.MethodType) and isinstance(x.__func__, types.FunctionType) and self._is_candidate(x.__func__):
-            return types.MethodType(self.value(x.__func__), x.__self__)
+        if isinstance(x, types.MethodType) and isinstance(x.__func__, types.FunctionType):
+            if self._is_candidate(x.__func__):
+                return types.MethodType(self.value(x.__func__), x.__self__)
+            return self._of_scipy(x)
         if isinstance(x, functools.partial):
             return functools.partial(
                 self.value(x.func), *map(self.value, x.args), **{k: self.value(v) for k, v in x.keywords.items()}
@@ -75,7 +78,12 @@ class Adoption:
             return make(*map(self.value, args))
         if isinstance(x, types.BuiltinFunctionType) or type(x).__module__ in ("numpy", "functools"):
             return self._library(x)
-        return x
+        return self._of_scipy(x)
+
+    def _of_scipy(self, x: Any) -> Any:
+        """A distribution of SciPy, or a method of one."""
+        ours = None if self.world.face("scipy") is None else counterpart(x)
+        return x if ours is None else ours
 
     def _module(self, module: types.ModuleType) -> Any:
         name = module.__name__
@@ -93,8 +101,9 @@ class Adoption:
         for place in dict.fromkeys(
             [home, ".".join(home.split(".")[:2]), package_of(home)]
         ):  # the public module, of a private one
-            if getattr(sys.modules.get(place), name, None) is x:
-                return getattr(self.world.face(place), name, x)
+            found = getattr(self.world.face(place), name, x) if getattr(sys.modules.get(place), name, None) is x else x
+            if found is not x:
+                return found
         return x
 
     def _is_candidate(self, x: Any) -> bool:
@@ -105,13 +114,17 @@ class Adoption:
         root = package_of(home)
         if root == OWN or root in _FACED or root in sys.stdlib_module_names - {"__main__"}:
             return False
-        return not _is_installed(home) or self.world.choice.is_adopted(original_name(home))
+        return not is_installed(home) or self.world.choice.is_adopted(original_name(home))
+
+    def _known(self, x: Any) -> Any:
+        """The adopted form of a function or class, if it has been made."""
+        return self._made.get(id(x), (None, None))[1]
 
     def _adopted(self, x: Any) -> Any:
-        known = self._made.get(id(x))
+        known = self._known(x)
         if known is not None:
-            return known[1]
-        if _is_installed(x.__module__):
+            return known
+        if is_installed(x.__module__):
             found: Any = self.world.load(original_name(x.__module__))
             for part in x.__qualname__.split("."):
                 found = getattr(found, part, None)
@@ -201,12 +214,5 @@ def _slots(cls: type) -> list[str]:
     return [slots] if isinstance(slots, str) else list(slots)
 
 
-_INSTALLED = tuple(sysconfig.get_path(name) for name in ("purelib", "platlib"))
 _UNCHANGED = frozenset({Quick, int, bool, str, bytes, tuple, list, dict, set, type(None)})
 _FACED = frozenset({"numpy", "scipy", "math", "cmath", "random", "statistics", "fractions", "functools"})
-
-
-def _is_installed(home: str) -> bool:
-    """Whether a module is part of an installed package, and not a script, a notebook or a module of the caller's own."""
-    file = str(getattr(sys.modules.get(home), "__file__", None) or "")
-    return file.startswith(_INSTALLED)

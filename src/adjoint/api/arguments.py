@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 import re
+import sys
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,6 +16,7 @@ from ..core.bind import Trace, Traced, rounded, snapshot, unwrap_fresh
 from ..core.code import signature_of
 from ..core.errors import ArgumentError, DtypeError, ShapeError, user_level
 from ..core.memory import is_writeable
+from ..core.plain_scipy import leads_there
 from ..core.tree import LEAF, Structure, flatten, leaf_names
 from ..core.types import Type, Value, dtype_of, is_inexact, is_masked, shape_of
 from ..device.arrays import gpu_of
@@ -82,9 +84,19 @@ def check_callable(f: Any, transform: str) -> None:
         )
 
 
-def uncached(f: Callable[..., Any]) -> Callable[..., Any]:
-    """A function without `functools.cache`: traced values are all distinct, and none may outlive its transform."""
-    return uncached(f.__wrapped__) if isinstance(f, functools._lru_cache_wrapper) else f
+def callee(f: Callable[..., Any]) -> Callable[..., Any]:
+    """What a transform runs in place of the user's function.
+
+    It has no `functools.cache`: traced values are all distinct, and none may outlive its transform. Where it names a function of
+    SciPy that takes plain arrays only, it calls ours (core/plain_scipy.py).
+    """
+    while isinstance(f, functools._lru_cache_wrapper):
+        f = f.__wrapped__
+    if "scipy" in sys.modules and leads_there(f):
+        from ..adopt.plain_scipy import with_ours  # heavy: loads the replacements of modules
+
+        return with_ours(f)  # type: ignore[no-any-return]
+    return f
 
 
 def positions(argnums: Any, count: int, transform: str) -> tuple[tuple[int, ...], bool]:

@@ -18,7 +18,7 @@ from ..core.types import Type, Value, dtype_of, is_inexact, is_weak
 from ..ir.graph import Graph
 from ..staging.body import Body, NumbersNeededError
 from ..staging.purity import Draws
-from .arguments import NUMBERS, check_alive, input_names, name_of, without_class
+from .arguments import NUMBERS, callee, check_alive, input_names, name_of, without_class
 from .caught import Caught
 
 Function = Callable[..., Any]
@@ -97,7 +97,7 @@ def write(
     with Body(transform, sibling, alone) as body:
         inside = [x if weak and is_weak(x) else body.input_like(name, strong(x)) for x, name in zip(leaves, names, strict=True)]
         try:
-            result = final(f(*structure.unflatten(inside)))
+            result = final(callee(f)(*structure.unflatten(inside)))
         except NumbersNeededError as error:
             if error.body is not body:
                 raise

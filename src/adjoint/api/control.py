@@ -30,7 +30,7 @@ from ..ops.control import Checkpoint
 from ..ops.elementwise import not_equal
 from ..staging.body import NumbersNeededError
 from ..transform.checkpoint import scan_in_segments
-from .arguments import NUMBERS, name_of
+from .arguments import NUMBERS, callee, name_of
 from .bodies import Function, LoopCarry, StagedBody, agrees, check_width, kind_of, leaf, opened, strong, typed, write
 
 # -- arguments -------------------------------------------------------------------------------------------------
@@ -437,7 +437,7 @@ def checkpointed(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
             full[i] = x
         positional, named = structure.unflatten(full)
         with own_arguments(f, values):
-            return f(*positional, **named)
+            return callee(f)(*positional, **named)
 
     call.__name__ = name_of(f)
     written = write(call, tuple(numbers), "checkpoint", alone=True)

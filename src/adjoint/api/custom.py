@@ -17,7 +17,7 @@ from ..core.types import Type, Value, dtype_of, is_inexact, shape_of
 from ..eager.backward import Pass
 from ..eager.origin import Given, Origin
 from ..eager.tape import Tape
-from .arguments import NUMBERS, check_callable, name_of, output_leaf
+from .arguments import NUMBERS, callee, check_callable, name_of, output_leaf
 from .control import checkpointed
 from .custom_call import CustomCall
 from .rerun import Again
@@ -309,7 +309,7 @@ class _Checkpoint(_Custom):
 
         def run(f: Function, values: Sequence[Value]) -> list[Value]:
             positional, named = structure.unflatten(values)
-            return self.results(f(*positional, **named), found)
+            return self.results(callee(f)(*positional, **named), found)
 
         def forward(values: Sequence[Value]) -> tuple[list[Value], Any]:
             kept = [

@@ -19,6 +19,7 @@ from ..eager.on_gpu import follows_gpu, landed
 from ..eager.repeated import RetreatError
 from .arguments import (
     Results,
+    callee,
     check_alive,
     check_callable,
     match_type,
@@ -26,7 +27,6 @@ from .arguments import (
     open_arguments,
     output_leaf,
     replace,
-    uncached,
     warn_if_rounded,
 )
 from .caught import Caught
@@ -68,7 +68,7 @@ class ForwardRun:
         try:
             with dual:
                 leaves = [x if t is None else with_gaps(Traced(dual, x, t)) for x, t in zip(inputs, self.tangents, strict=True)]
-                result = final(uncached(f)(*self.arguments(leaves)))
+                result = final(callee(f)(*self.arguments(leaves)))
         except RetreatError as met:
             if met.trace is not dual:
                 raise

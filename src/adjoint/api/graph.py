@@ -42,7 +42,7 @@ from ..source.running import transformed
 from ..staging.purity import pure
 from ..staging.reads import Reads
 from ..transform.textbook import derivative
-from .arguments import PLAIN, check_callable, input_names, name_of, output_leaf, without_class
+from .arguments import PLAIN, callee, check_callable, input_names, name_of, output_leaf, without_class
 from .caught import Caught
 from .transformed import Transformed
 
@@ -82,7 +82,7 @@ def _run_graph(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any], trans
     def stage_once() -> Program:
         stage = WholeFunction("graph", tables=False)
         try:
-            return record(stage, f)
+            return record(stage, callee(f))
         except Exception:  # the function may have replaced our error
             if not stage.asks_for_tables:
                 raise

@@ -20,7 +20,7 @@ import numpy as np
 from ..core.errors import AdjointError, ReadOnlyError, last_line, runs_inside
 from ..core.memory import is_writeable
 from ..core.records import fields_of
-from .arguments import uncached
+from .arguments import callee
 
 COPIED = 1 << 12  # elements of an array that is copied; it costs little more than to make a view of it
 _NUMBERS = frozenset({float, int, bool, complex, str, type(None), np.float64})
@@ -29,7 +29,7 @@ _NUMBERS = frozenset({float, int, bool, complex, str, type(None), np.float64})
 @runs_inside
 def run_protected(f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Run f so that it cannot write to the arrays that it is called with."""
-    f, guard = uncached(f), Protection()
+    f, guard = callee(f), Protection()
     args = [guard.protect(x) for x in args]
     kwargs = {key: guard.protect(x) for key, x in kwargs.items()}
     try:

@@ -14,7 +14,7 @@ from ..core.tree import Structure, broadcast_prefix, final, flatten, leaf_names
 from ..core.types import Value, canonical_axis, shape_of
 from ..eager.batch import Batch
 from ..numpy.shape import concatenate
-from .arguments import NUMBERS, check_alive, check_callable, name_of, without_class
+from .arguments import NUMBERS, callee, check_alive, check_callable, name_of, without_class
 from .caught import Caught
 from .protection import run_protected
 from .transformed import Transformed
@@ -122,7 +122,7 @@ def _apply(
         # Shared arguments are made trackable, so that examples can index them and write to a copy.
         inside = [_shared(x) if axis is None else batch.enter(x, axis) for x, axis in zip(leaves, axes, strict=True)]
         args, kwargs = structure.unflatten(inside)
-        result = final(called_from_outside(f)(*args, **kwargs))
+        result = final(called_from_outside(callee(f))(*args, **kwargs))
     outputs, out_structure = flatten(result)
     places = broadcast_prefix(out_axes, out_structure, "out_axes")
     finished: list[Value] = []

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import sys
+import sysconfig
 import types
 
 OWN = __name__.partition(".")[0]
@@ -27,6 +29,15 @@ def package_of(module: object) -> str:
     name = str(module)
     root = name.partition(".")[0]
     return original_name(name).partition(".")[0] if root == OWN else root
+
+
+INSTALLED = tuple(sysconfig.get_path(name) for name in ("purelib", "platlib"))  # the folders of installed packages
+
+
+def is_installed(module: str) -> bool:
+    """Whether a module, by its name, is part of an installed package, not a script, a notebook or a module of the user's."""
+    file = str(getattr(sys.modules.get(module), "__file__", None) or "")
+    return module != "__main__" and file.startswith(INSTALLED)  # `python -m package` runs code of the user's as well
 
 
 def is_own(module: str) -> bool:

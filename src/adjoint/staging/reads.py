@@ -41,6 +41,7 @@ from ..core.code import describe, names_in, strings_in
 from ..core.errors import LABELLED, UnsupportedError
 from ..core.home import OWN, package_of
 from ..core.places import Check, Contents, DecimalContext, Equal, Labelled, Load, Place, items_of
+from ..core.plain_scipy import counterpart
 from ..core.quick import Quick
 from ..device import gpu
 from ..device.arrays import gpu_of
@@ -238,11 +239,14 @@ class Reads:
             return self._array_on_gpu(value, at, gpu)
         if isinstance(value, types.FunctionType):
             replaced = stand_in(value, at.name)
-            return self.fix(at, value, replaced if replaced is not value else self._of_numpy(value) or self.hook(value))
+            if replaced is value:
+                ours = self._of_numpy(value)
+                replaced = (counterpart(value) or self.hook(value)) if ours is None else ours
+            return self.fix(at, value, replaced)
         if isinstance(value, types.ModuleType):
             return self.fix(at, value, self._module(value))
         if isinstance(value, type):
-            return self.fix(at, value, self._class(value))
+            return self.fix(at, value, counterpart(value) or self._class(value))
         if isinstance(value, EQUAL):
             if isinstance(value, decimal.Decimal):
                 self.names.add("Decimal")
@@ -371,6 +375,8 @@ class Reads:
         replaced = stand_in(value, at.name)
         if replaced is not value:
             return self.fix(at, value, replaced)
+        if (ours := counterpart(value)) is not None:
+            return self.fix(at, value, ours)
         if isinstance(value, MEMO):
             return self.fix(at, value, Memo(self, value, at.name))
         if isinstance(value, types.MethodType):
@@ -534,6 +540,8 @@ class Reads:
         """An attribute of a library or an installed package: its objects must be the same, its numbers and arrays may change."""
         if value is importlib.import_module:
             return self.fix(at, value, self._import_module)
+        if (ours := counterpart(value)) is not None:
+            return self.fix(at, value, ours)
         if isinstance(value, (types.FunctionType, type)) and is_of_package(value.__module__):
             return self.fix(at, value)  # it runs as it is
         is_own = not isinstance(value, (*DATA, *CODE))

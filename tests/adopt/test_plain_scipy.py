@@ -1,0 +1,246 @@
+"""SciPy's functions that take plain arrays only, called on traced values in plain functions: ours are called instead."""
+
+import dataclasses
+import functools
+import gc
+import weakref
+
+import numpy as np
+import pytest
+import scipy
+import scipy.interpolate
+import scipy.linalg
+import scipy.signal
+import scipy.special
+import scipy.stats
+from scipy import stats as st
+from scipy.interpolate import CubicSpline
+from scipy.linalg import expm, solve_triangular
+from scipy.special import logsumexp, softmax
+from scipy.stats import norm
+
+import adjoint as ad
+from adjoint.compiler.jit import CompileWarning
+from adjoint.core.errors import ConversionError
+from adjoint.core.plain_scipy import reaches
+
+X = np.array([1.0, 2.0, 3.0])
+SCALE = 2.0
+WIDE = st.norm(1.0, 2.0)
+LOG_DENSITY = norm.logpdf
+
+
+def helper(x):
+    return norm.logpdf(x, scale=SCALE).sum()
+
+
+def imported_inside(x):
+    import scipy.linalg as la
+    from scipy.special import logsumexp as lse
+
+    return lse(x) + la.expm(np.outer(x, x) / 20).sum()
+
+
+def by_default(x, f=logsumexp):
+    return f(x)
+
+
+def recursive(x, n=3):
+    return logsumexp(x) if n == 0 else recursive(x * 1.1, n - 1)
+
+
+def with_inner(x):
+    def inner(y):
+        return softmax(y)[0]
+
+    return inner(x) + functools.partial(logsumexp, axis=0)(x)
+
+
+class Model:
+    scale = 1.5
+
+    def __init__(self):
+        self.prior = st.norm(0, 2.0)
+
+    def likelihood(self, x):
+        return st.norm.logpdf(x, 0, self.scale).sum()
+
+    def posterior(self, x):
+        return self.likelihood(x) + self.prior.logpdf(x).sum()
+
+    def through_others(self, x):
+        return self.posterior(x) + np.sum(x**2)
+
+
+class Shaped(Model):
+    def likelihood(self, x):
+        return self.total(x) - logsumexp(x)
+
+    def total(self, x):
+        return np.sum(x)
+
+
+class Above(Model):
+    def likelihood(self, x):
+        return super().likelihood(x) - logsumexp(x)
+
+
+@dataclasses.dataclass(frozen=True)
+class Weighted:
+    k: float
+
+    def run(self, x):
+        return self.k * logsumexp(x)
+
+
+class Holder:
+    """Names nothing of SciPy in its methods."""
+
+    def __init__(self):
+        self.prior = st.norm(0, 2.0)
+
+    def run(self, x):
+        return self.prior.logpdf(x).sum()
+
+
+MODEL, SHAPED, WEIGHTED, HOLDER = Model(), Shaped(), Weighted(2.0), Holder()
+
+FORMS = {
+    "an attribute of a module": lambda x: scipy.special.logsumexp(x),
+    "a name": lambda x: logsumexp(x),
+    "a decorated function": lambda x: solve_triangular(np.outer(x, x) + np.eye(3), x, lower=True).sum(),
+    "of a matrix": lambda x: expm(np.outer(x, x) / 10).sum(),
+    "of signals": lambda x: np.sum(scipy.signal.lfilter([1.0], [1.0, -0.5], x) ** 2),
+    "a distribution": lambda x: norm.logpdf(x).sum(),
+    "a distribution with parameters": lambda x: WIDE.logpdf(x).sum(),
+    "a multivariate distribution": lambda x: st.multivariate_normal.logpdf(x, np.zeros(3), np.eye(3)),
+    "a distribution made inside": lambda x: st.norm(x[0], x[1]).logpdf(x[2]),
+    "a bound method of a distribution": lambda x: LOG_DENSITY(x).sum(),
+    "a helper": helper,
+    "a helper of a helper": lambda x: helper(x) * 2,
+    "an import inside": imported_inside,
+    "a default argument": by_default,
+    "recursion": recursive,
+    "a function inside": with_inner,
+    "a partial": functools.partial(lambda k, x: k * logsumexp(x), 2.0),
+    "a cached function": functools.cache(lambda x: logsumexp(x)),
+    "a method": MODEL.posterior,
+    "a method of an object": lambda x: MODEL.posterior(x),
+    "a method that calls others": MODEL.through_others,
+    "an inherited method": lambda x: SHAPED.through_others(x),
+    "a class": lambda x: CubicSpline(np.arange(4.0), np.arange(4.0) ** 2)(x * 0.9).sum(),
+    "a class of an imported module": lambda x: scipy.interpolate.interp1d(np.arange(4.0), np.append(x, 1.0))(1.7) ** 2,
+    "a method of a frozen dataclass": lambda x: WEIGHTED.run(x),
+    "an attribute that is a distribution": lambda x: HOLDER.run(x),
+}
+
+TRANSFORMS = {
+    "grad": lambda f: ad.grad(f)(X),
+    "jit of grad": lambda f: ad.jit(ad.grad(f))(X),
+    "grad of jit": lambda f: ad.grad(ad.jit(f))(X),
+    "vmap": lambda f: ad.vmap(ad.grad(f))(np.stack([2 * X, X]))[1],
+    "forward": lambda f: ad.jacfwd(f)(X),
+    "graph": lambda f: ad.graph(ad.grad(f))(X)(X),
+    "checkpoint": lambda f: ad.grad(ad.checkpoint(f))(X),
+    "scan": lambda f: ad.grad(lambda x: ad.scan(lambda c, _: (c + f(x), None), np.float64(0.0), None, 2)[0] / 2)(X),
+}
+
+
+def differences(f, h=1e-6):
+    f = getattr(f, "__wrapped__", f)
+    return np.array([(f(X + h * e) - f(X - h * e)) / (2 * h) for e in np.eye(3)])
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_forms(form):
+    f = FORMS[form]
+    wanted = differences(f)
+    for name, transform in TRANSFORMS.items():
+        if name not in ("graph", "checkpoint", "scan", "grad of jit") or not isinstance(f, functools._lru_cache_wrapper):
+            np.testing.assert_allclose(transform(f), wanted, rtol=1e-5, atol=1e-7, err_msg=name)
+
+
+def test_methods_of_base_classes():
+    f = Above().through_others
+    wanted = differences(f)
+    np.testing.assert_allclose(ad.grad(f)(X), wanted, rtol=1e-5)
+    with pytest.warns(CompileWarning, match=r"use adjoint\.scipy\.stats\.norm\.logpdf"):  # staging does not see super()
+        np.testing.assert_allclose(ad.jit(ad.grad(f))(X), wanted, rtol=1e-5)
+
+
+def test_adopted_functions_see_names_and_distributions():
+    for form in ("a name", "a distribution", "a distribution with parameters", "a bound method of a distribution"):
+        np.testing.assert_allclose(ad.grad(ad.adopt(FORMS[form]))(X), differences(FORMS[form]), rtol=1e-5)
+
+
+def test_scipy_itself_is_not_changed():
+    before = logsumexp.__code__, vars(st.rv_continuous)["logpdf"], norm.logpdf(1.0)
+    ad.grad(FORMS["a name"])(X)
+    ad.grad(helper)(X)
+    assert (logsumexp.__code__, vars(st.rv_continuous)["logpdf"], norm.logpdf(1.0)) == before
+    assert helper(X) == norm.logpdf(X, scale=SCALE).sum()
+
+
+def test_the_copy_reads_what_the_function_reads(monkeypatch):
+    g = ad.grad(helper)
+    first = g(X)
+    monkeypatch.setitem(globals(), "SCALE", 1.0)
+    np.testing.assert_allclose(first, -X / 4)
+    np.testing.assert_allclose(g(X), -X)
+    monkeypatch.setitem(globals(), "norm", st.laplace)
+    np.testing.assert_allclose(g(X), -np.ones(3))
+
+
+def test_closures_are_read_at_each_call():
+    k = 1.0
+    g = ad.grad(lambda x: k * logsumexp(x))
+    first = g(X)
+    k = 3.0
+    np.testing.assert_allclose(g(X), 3 * first)
+
+
+def test_writes_reach_the_function_and_its_objects():
+    calls = 0
+    model = Model()
+
+    def counted(x):
+        nonlocal calls
+        calls += 1
+        model.last = calls
+        return model.posterior(x) + logsumexp(x)
+
+    ad.grad(counted)(X)
+    ad.grad(counted)(X)
+    assert (calls, model.last, type(model)) == (2, 2, Model)
+
+
+def test_functions_are_not_kept_alive():
+    def made():
+        data = np.ones(3)
+        f = lambda x: logsumexp(x * data)
+        ad.grad(f)(X)
+        return weakref.ref(f)
+
+    dead = [made() for _ in range(3)]
+    gc.collect()
+    assert [ref() for ref in dead] == [None] * 3
+
+
+def test_a_function_that_names_nothing_of_the_kind_runs_itself():
+    seen = []
+
+    def plain(x):
+        seen.append(type(plain.__globals__))
+        return np.sum(scipy.special.erf(x))  # a ufunc, which asks its arguments
+
+    assert not reaches(plain)
+    ad.grad(plain)(X)
+    assert seen == [dict]
+
+
+def test_other_functions_are_refused_with_advice():
+    with pytest.raises(ConversionError, match="SciPy computes it on plain numbers"):
+        ad.grad(lambda x: logsumexp(x) + st.gaussian_kde(x)(1.0))(X)
+    x = ad.array(X, requires_grad=True)
+    with pytest.raises(ConversionError, match=r"use adjoint\.scipy\.special\.logsumexp"):
+        scipy.special.logsumexp(x)  # outside of any function
