@@ -327,3 +327,21 @@ def test_forward_mode_with_static_arguments():
     assert (y, t) == (8.0, 12.0)
     with pytest.raises(TypeError):
         ad.jvp(g, (3, 2.0), (0, 1.0))
+
+
+FAILING = {
+    "index": (lambda x: (x[10], np.sum(x))[1], IndexError),
+    "computed index": (lambda x: (x[int(x[0, 0]) + 7], np.sum(x))[1], IndexError),
+    "values": (lambda x: np.sum(np.linalg.svd(x * np.nan)[1]), np.linalg.LinAlgError),
+    "shape": (lambda x: np.sum(x @ np.ones(7)), ValueError),
+    "own": (lambda x: 1 / 0 * np.sum(x), ZeroDivisionError),
+}
+
+
+@pytest.mark.parametrize("name", FAILING)
+@pytest.mark.parametrize("transform", [ad.grad, ad.value_and_grad, ad.hessian, ad.jacfwd, lambda f: ad.grad(lambda x: 2 * f(x))])
+def test_a_function_that_fails_raises_its_own_error(name, transform):
+    f, error = FAILING[name]
+    for _ in range(2):
+        with pytest.raises(error):
+            transform(ad.jit(f))(np.zeros((3, 3)))

@@ -160,3 +160,21 @@ def test_few_quantiles_are_found_without_sorting_and_are_those_of_the_sorted(n, 
     np.testing.assert_allclose(ad.grad(f)(x), by_sorting, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(ad.jit(f)(x), f(x), rtol=1e-12)
     np.testing.assert_allclose(ad.jit(ad.grad(f))(x), by_sorting, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("method", ["linear", "nearest", "midpoint", "inverted_cdf", "hazen"])
+@pytest.mark.parametrize("f", [np.quantile, np.nanquantile, lambda x, q, **options: np.percentile(x, 100 * q, **options)])
+def test_levels_outside_of_the_range_are_no_quantiles(f, method):
+    """NumPy's error where the levels are known, else nan."""
+    rows, good, bad = np.arange(24.0).reshape(2, 3, 4), np.array([0.2, 1.0]), np.array([0.2, 1.5])
+    for axis in (None, 0):
+        g = lambda x, q, axis=axis: f(x, q, axis=axis, method=method)
+        each = np.stack([g(x, q) for x, q in zip(rows, good, strict=True)])
+        np.testing.assert_allclose(ad.vmap(g)(rows, good), each)
+        np.testing.assert_allclose(ad.jit(ad.vmap(g))(rows, good), each)
+        for run in (ad.vmap(g), ad.vmap(ad.jacfwd(g)), ad.jit(g), ad.jacrev(g)):
+            with pytest.raises(ValueError, match="range"):
+                run(rows, bad)
+        found = ad.jit(ad.vmap(g))(rows, bad)
+        np.testing.assert_allclose(found[0], each[0])
+        assert np.isnan(found[1]).all()

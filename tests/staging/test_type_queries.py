@@ -340,13 +340,6 @@ def test_numbers_are_copied(copied, x):
     assert ad.jit(lambda x: copied(x) * x)(x) == 4.0
 
 
-@pytest.mark.parametrize("name", ["is", "table", "helper", "object"])
-@pytest.mark.parametrize("transform", ["vjp", "jvp"])
-def test_identity_and_tables_of_classes_see_the_class_of_the_tracer(name, transform):
-    """Nothing can intercept them: as docs/semantics.md says, they take the branch of an unknown class."""
-    assert EAGER[transform](lambda x: np.sum(FUNCTIONS[name](x)), np.ones(2)) == 6.0
-
-
 @pytest.mark.parametrize("dtype", ["d", "f"])
 def test_results_that_are_all_rounding_are_no_other_branch(dtype):
     """The mean of a binomial distribution is linear: what is left of its second derivative is rounding."""

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.bind import Traced, snapshot, unwrap_fresh
+from ..core.bind import Traced, is_staged, numbers, snapshot, unwrap_fresh
 from ..core.errors import ArgumentError, DtypeError, ShapeError, UnsupportedError, runs_inside
 from ..core.tree import Structure, final, flatten, leaf_names
-from ..core.types import Type, Value, dtype_of, is_inexact, is_weak
+from ..core.types import Type, Value, dtype_of, is_inexact, is_weak, shape_of
 from ..ir.graph import Graph
 from ..staging.body import Body, NumbersNeededError
 from ..staging.purity import Draws
@@ -116,7 +116,20 @@ def write(
             for y in outputs:
                 check_width(y, f" that {name_of(f)} returned")
                 body.operand(y)  # records captured values
-    return StagedBody(body, outputs, found, re.sub(r"\W", "", name_of(f)) or "body")
+    staged = StagedBody(body, outputs, found, re.sub(r"\W", "", name_of(f)) or "body")
+    if caught.decision and not weak:
+        _compare(caught, staged, f, [strong(x) for x in leaves], structure)
+    return staged
+
+
+def _compare(caught: Caught, staged: StagedBody, f: Function, leaves: Sequence[Value], structure: Structure) -> None:
+    """Compare a body that decides by `type(x)` with its function, where the numbers are known."""
+    graph, captured = staged.graph()
+    values = [*captured, *leaves]
+    if not any(is_staged(x) or np.shape(numbers(x)) != shape_of(x) for x in values):
+        given = [numbers(x) for x in values]
+        plain = structure.unflatten(given[len(captured) :])
+        caught.compare([], lambda: list(graph.run_flat(given)), lambda: [strong(y) for y in flatten(final(f(*plain)))[0]])
 
 
 def typed(carry: list[Value], structure: Structure, iteration: Function, rest: tuple[Any, ...], transform: str) -> list[Value]:

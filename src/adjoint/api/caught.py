@@ -1,31 +1,36 @@
-"""A function that catches an error of ours inside a transform, and continues.
+"""A function that sees, inside a transform, that its values are traced, and continues.
 
-    def f(x):
-        try:
-            return float(x) ** 2     # refused inside grad: the derivative would be lost
-        except TypeError:
-            return 0.0               # never reached on plain numbers
+    def f(x):                        |    def f(x):
+        try:                         |        if type(x) is float:     # False: the class of the tracer
+            return float(x) ** 2     |            return x**2
+        except TypeError:            |        return 0.0
+            return 0.0               |
 
-Its result counts if the function gives the same on plain numbers. Otherwise the transform raises the error. Two formulas with
-different derivatives may agree at a single point, as `x * x` and `x` do at 1, so derivatives are compared next to it too.
+It may catch an error of ours, or decide by `type(x)`. Its result counts if the function gives the same on plain numbers.
+Otherwise the transform raises an error. Two formulas with different derivatives may agree at a single point, as `x * x` and `x`
+do at 1, so derivatives are compared next to it too.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..core import handled as handled  # which watches for errors of other code
-from ..core.bind import Traced
-from ..core.errors import UnsupportedError, refused
+from ..core.bind import Traced, is_staged, numbers
+from ..core.errors import AdjointError, ConversionError, UnsupportedError, refused
 from ..core.tree import final, flatten, map_leaves
 from ..eager.tape import Tape
+from ..staging.purity import Draws
+from ..staging.type_decisions import line_of_decision
 from ..staging.type_queries import agree, nearby
 from .arguments import name_of
 
 Function = Callable[..., Any]
+_FAILED: Any = object()
 _ROUNDING = 1e-12  # both runs make the same calls of NumPy; what differs is `math.sin` and `np.sin`, say
 
 
@@ -35,10 +40,16 @@ class Caught:
     def __init__(self, f: Function, transform: str) -> None:
         self.f, self.transform = f, transform
         self.before = refused.get()
+        self.decision = line_of_decision(f)
+        self.draws = None if self.decision is None else Draws(f)
+
+    @property
+    def has_caught(self) -> bool:
+        return refused.get() is not self.before
 
     def refuse(self) -> None:
         """Raise the error that the function has caught, if there is one: it is staged, perhaps for other numbers."""
-        if refused.get() is not self.before:
+        if self.has_caught:
             raise self.error()
 
     def compare(
@@ -52,34 +63,61 @@ class Caught:
 
         Where a value is traced by a transform outside as well, that one compares.
         """
-        if refused.get() is self.before or any(isinstance(x, Traced) for x in inputs):
+        if not (self.has_caught or self.decision) or any(isinstance(x, Traced) for x in inputs):
             return
         error = self.error()
         try:
-            expected = plain()
+            with self._same_draws():
+                expected = plain()
         except Exception as other:
             raise error from other
         result = found()
         if any(isinstance(y, Traced) for y in (*flatten(result)[0], *flatten(expected)[0])):
-            return
+            if self.has_caught or any(map(is_staged, (*flatten(result)[0], *flatten(expected)[0]))):
+                return
+            result, expected = map_leaves(numbers, (result, expected))
         if not agree(result, expected, lambda: inputs, _ROUNDING):
             raise error
         if called is not None:
             self._compare_nearby(inputs, called, error)
         refused.set(self.before)
 
-    def _compare_nearby(self, inputs: Sequence[Any], called: Callable[[Sequence[Any]], Any], error: UnsupportedError) -> None:
+    def _compare_nearby(self, inputs: Sequence[Any], called: Callable[[Sequence[Any]], Any], error: AdjointError) -> None:
         near = [nearby(x, i) for i, x in enumerate(inputs)]
-        try:
-            with np.errstate(all="ignore"), Tape(self.transform) as tape:
-                result = map_leaves(tape.leave, final(called([tape.leaf(x) for x in near])))
-            expected = called(near)
-        except Exception as other:
-            raise error from other
-        if not agree(result, expected, lambda: near, _ROUNDING):
+        result = self._attempt(lambda: self._traced(near, called), error)
+        expected = self._attempt(lambda: called(near), error)
+        if result is _FAILED and expected is _FAILED:
+            return
+        if result is _FAILED or expected is _FAILED:
+            raise error
+        if not agree(map_leaves(numbers, result), map_leaves(numbers, expected), lambda: near, _ROUNDING):
             raise error
 
-    def error(self) -> UnsupportedError:
-        return UnsupportedError(
-            f"{name_of(self.f)} catches an error that it meets only inside {self.transform}, and continues: {refused.get()}", ""
+    def _traced(self, inputs: Sequence[Any], called: Callable[[Sequence[Any]], Any]) -> Any:
+        with np.errstate(all="ignore"), Tape(self.transform) as tape:
+            return map_leaves(tape.leave, final(called([tape.leaf(x) for x in inputs])))
+
+    def _attempt(self, run: Callable[[], Any], error: AdjointError) -> Any:
+        """The result of a function next to the inputs, where it may not be defined."""
+        try:
+            with self._same_draws():
+                return run()
+        except Exception as other:
+            if self.has_caught:
+                raise error from other
+            return _FAILED
+
+    def _same_draws(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext() if self.draws is None else self.draws.repeated()
+
+    def error(self) -> AdjointError:
+        if self.has_caught:
+            return UnsupportedError(
+                f"{name_of(self.f)} catches an error that it meets only inside {self.transform}, and continues: {refused.get()}",
+                "",
+            )
+        return ConversionError(
+            f"{name_of(self.f)} gives another result inside {self.transform}, where type() of a traced value gives the class of "
+            f"the tracer ({self.decision}); write isinstance(x, …), or x.__class__ for type(x)",
+            "",
         )

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.bind import Traced
+from ..core.bind import Traced, numbers
 from ..core.boundary import boundary
 from ..core.errors import AdjointError, ArgumentError, DtypeError, UnsupportedError
 from ..core.op import Constant, Elementwise, Op, Structured
@@ -35,6 +35,8 @@ from ..view.notation import PLAIN
 from ..view.trace import EvaluationTrace
 from ..view.writer import GraphWriter
 from .arguments import check_callable, differentiable, input_names, match_type, name_of, output_leaf
+from .caught import Caught
+from .protection import run_protected
 from .transformed import Transformed
 
 Function = Callable[..., Any]
@@ -87,6 +89,7 @@ def evaluate(
     chosen = _float_places(leaves, input_names(f, paths))
     names = input_names(f, [paths[i] for i in chosen])
     with np.errstate(all="ignore"):  # non-finite numbers are shown
+        caught = Caught(f, "trace")
         with Concrete("trace") as stage:
             inside = list(leaves)
             for i, name in zip(chosen, names, strict=True):
@@ -98,6 +101,9 @@ def evaluate(
             parts, out_structure = flatten(final(result))
             outputs = [output_leaf(y, f, "trace") for y in parts]
             staged = stage.graph(re.sub(r"\W", "", name_of(f)) or "f", outputs)
+        caught.compare(
+            [], lambda: out_structure.unflatten(list(map(numbers, outputs))), lambda: run_protected(f, args, dict(kwargs or {}))
+        )
         whole = structure if len(chosen) == len(leaves) else None  # else some arguments are constants of the graph
         graph = Graph(staged.name, staged.input_names, staged.input_types, staged.equations, staged.outputs, whole, out_structure)
         seeds = _seeds(graph, seed)

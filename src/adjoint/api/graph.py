@@ -18,6 +18,7 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,9 +42,11 @@ from ..source.body import WholeFunction
 from ..source.running import transformed
 from ..staging.purity import pure
 from ..staging.reads import Reads
+from ..staging.type_queries import nearby
 from ..transform.textbook import derivative
 from .arguments import PLAIN, callee, check_callable, input_names, name_of, output_leaf, without_class
 from .caught import Caught
+from .protection import run_protected
 from .transformed import Transformed
 
 Function = Callable[..., Any]
@@ -111,7 +114,13 @@ def _run_graph(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any], trans
         made = SourceProgram if source else Program
         return made(g.name, g.input_names, g.input_types, g.equations, g.outputs, structure, out_structure)
 
-    return pure(f, stage_once)
+    caught = Caught(f, transform)
+    made = pure(f, stage_once)
+    if caught.decision:
+        for given in leaves, [nearby(x, i) for i, x in enumerate(leaves)]:
+            positional, named = structure.unflatten(given)
+            caught.compare(given, partial(made, *positional, **named), partial(run_protected, f, positional, named))
+    return made
 
 
 class Program(Graph):

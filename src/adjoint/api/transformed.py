@@ -12,7 +12,7 @@ from .arguments import name_of
 
 
 class NotCompiledError(Exception):
-    """There is no program for this call: the function itself runs. `give_up` warns and records the reason."""
+    """There is no program for this call: the function itself runs, and `give_up` then warns and records the reason."""
 
     def __init__(self, give_up: Callable[[], None] | None = None) -> None:
         super().__init__("not compiled")
@@ -60,12 +60,17 @@ class Transformed:
             f = f.f
         whole = getattr(type(f), "compiled_transform", None)
         program = None if whole is None or is_tracking() else whole(f, self)
+        give_up = None
         if program is not None:
             try:
                 return program(*args, **kwargs)
-            except NotCompiledError:
-                pass  # the transform runs eagerly, on compiled derivatives of f
-        return self.run(self.f, args, kwargs, transform=self.transform, **self.options)
+            except NotCompiledError as error:
+                give_up = error.give_up
+        # Eagerly, on compiled derivatives of f. If the function fails too, its own error is raised.
+        result = self.run(self.f, args, kwargs, transform=self.transform, **self.options)
+        if give_up is not None:
+            give_up()
+        return result
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """A transform as a method: `self` becomes the first argument."""

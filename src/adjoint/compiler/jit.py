@@ -561,10 +561,8 @@ class Whole(Derived):
     """A transform of a compiled function as one program. Where there is none, it is computed from those of the function."""
 
     def _run_instead(self, args: Any, kwargs: Any, signature: Signature, error: Exception, bug: bool) -> Uncompiled:
-        if bug:
-            self._not_compiled(signature, error, bug)
         self.eager[signature] = f"{type(error).__name__}: {error}"
-        raise NotCompiledError from error
+        raise NotCompiledError(functools.partial(self._not_compiled, signature, error, bug) if bug else None) from error
 
 
 def _on_the_way(specialization: Specialization, leaves: Sequence[Any]) -> Iterable[Any]:

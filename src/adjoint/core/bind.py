@@ -95,6 +95,10 @@ class Trace:
         """The class of the value that x represents."""
         return class_of(x.value)
 
+    def is_mask(self, x: Traced) -> bool:
+        """Whether a float without a number is computed from bools and integers alone, as `(a > 0).astype(float)` is."""
+        return isinstance(x.value, Traced) and x.value.by.is_mask(x.value)
+
     def concrete(self, x: Traced, what: str) -> Any:
         """The number of x, for Python code that needs it (`what`: "the truth of", "int() of")."""
         return x.value

@@ -60,10 +60,10 @@ def zero_power(exponent: Value) -> Callable[[Value, Value], Value]:
 
 
 def has_zeros(x: Value) -> bool:
-    """Whether zeros are among the numbers of a constant. If these are not known, whether it is a mask, or a count of one."""
+    """Whether zeros are among the numbers of a constant. If they are not known, whether masks and integers alone make it."""
     known = numbers(x)
     if known is None:
-        return dtype_of(x).kind in "biu" and not for_finite_numbers.get()
+        return (dtype_of(x).kind in "biu" or x.by.is_mask(x)) and not for_finite_numbers.get()
     return bool(np.any(np.equal(known, 0)))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.bind import Traced, class_of, fresh
+from ..core.bind import Traced, class_of, fresh, numbers
 from ..core.types import Shape, Value, canonical_axes, dtype_of, is_inexact, ndim_of, shape_of
 from ..eager.batch import Batch
 from ..ops import broadcast as shapes
@@ -314,9 +314,14 @@ def _around(p: Value, last: Value) -> tuple[Value, Value]:
     return tuple(np.minimum(np.maximum(k, 0), last) for k in (low, np.where(p < 0, 0, low + 1)[()]))  # type: ignore[return-value]
 
 
+def _is_level(q: Value) -> Value:
+    return ops.logical_and(ops.greater_equal(q, 0), ops.less_equal(q, 1))
+
+
 def interpolated(x: Value, q: Value, n: Value, method: str) -> Value:
     """Quantiles along the last axis, of which the first n sorted values count; the axes of q come first."""
-    if is_known(q) and not np.all(ops.logical_and(ops.greater_equal(q, 0), ops.less_equal(q, 1))):
+    given = q if is_known(q) else numbers(q)
+    if given is not None and not np.all(_is_level(given)):
         raise ValueError("Quantiles must be in the range [0, 1]")
     rest = shape_of(x)[:-1]
     q_shape = shape_of(q)
@@ -335,6 +340,8 @@ def interpolated(x: Value, q: Value, n: Value, method: str) -> Value:
     else:
         below, above = neighbours(x, low, high, q_shape)
     y = below if method in _JUMPS else _between(below, above, weight)
+    if given is None:  # a program cannot raise the error
+        y = shapes.where(_is_level(q), y, np.nan)
     wanted = dtype_of(below) if method in _JUMPS else np.result_type(dtype_of(below), 0.5 if weak else dtype_of(q))
     return astype(y, wanted) if dtype_of(y) != wanted else y
 
@@ -350,11 +357,11 @@ def _between(below: Value, above: Value, weight: Value) -> Value:
 def _few(x: Value, low: Any, high: Any, q_shape: Shape) -> tuple[Value, Value]:
     """Neighbours for a few quantiles, in linear time."""
     below, above = (tuple(int(k) for k in np.ravel(side)) for side in (low, high))
-    numbers = below if below == above else below + above
-    found = sorts.order_statistics(x, kth=numbers, axis=ndim_of(x) - 1)
+    wanted = below if below == above else below + above
+    found = sorts.order_statistics(x, kth=wanted, axis=ndim_of(x) - 1)
     found = moveaxis(found, -1, 0)
     count = len(below)
-    result = [np.copy(found[:count]), np.copy(found[count:] if len(numbers) > count else found[:count])]
+    result = [np.copy(found[:count]), np.copy(found[count:] if len(wanted) > count else found[:count])]
     return tuple(shapes.reshape(part, shape=q_shape + shape_of(x)[:-1]) for part in result)  # type: ignore[return-value]
 
 

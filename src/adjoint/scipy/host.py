@@ -27,6 +27,7 @@ from ..source.running import transformed
 from ..source.variables import NotStagedError
 from ..staging.guard import Guarded
 from ..staging.stage import Stage
+from ..staging.type_decisions import line_of_decision
 
 Function = Callable[..., Any]
 _NUMBERS = (bool, int, float, np.generic, np.ndarray)
@@ -51,6 +52,8 @@ class HostFunction:
     """A function of one number or array as a graph: of the values that it reads, the argument, and what must hold."""
 
     def __init__(self, f: Function, shape: tuple[int, ...]) -> None:
+        if line_of_decision(f) is not None:
+            raise UnsupportedError("a decision by type(x) cannot be staged")
         with SourceBody("function") as body:
             x = body.input("x", Type(shape, np.dtype(float))) if shape else body.number("x", float, np.inf)
             y = f(x)

@@ -20,7 +20,7 @@ from ..core import strict
 from ..core.bind import Traced, class_of
 from ..core.errors import UnsupportedError, calls_under_way, in_a_try, is_written_by_user, on_line, user_line, written_on
 from ..core.op import Op
-from ..core.types import PYTHON_NUMBERS, Type, Value
+from ..core.types import PYTHON_NUMBERS, Type, Value, is_inexact
 from ..derive import type_rule
 from ..eager.on_gpu import ON_GPU
 from ..eager.record import at_once
@@ -58,6 +58,7 @@ class _Known(NamedTuple):
     may_fail: bool
     sizes: tuple[int, ...]  # of the axes that the integers of an index read
     is_plain: bool  # an elementwise op with one result, whose type and memory order follow from these facts
+    floats: list[int] | None  # the operands that are no bools or integers; None if the result is no single float
 
 
 def _is_ordered(x: Any) -> bool:
@@ -354,6 +355,8 @@ class Guarded(Stage):
         if first is None:
             line = written_on.get() or user_line()
             first = self.shared[key] = self.program.write(known.kind_number, operands, integers, line)
+            if known.floats is not None and self.masks.issuperset([operands[i] for i in known.floats]):
+                self.masks.add(first)
             if known.types and (self.light or op.typed_by_value):  # a loop may have no results
                 self.check_type(op, operands, params, first, known.types[0])
         return first
@@ -394,7 +397,11 @@ class Guarded(Stage):
         commutes = op.commutative and len(operands) == 2
         is_plain = op.kind == "elementwise" and len(types) == 1 and len(types[0].shape) < 2 and array is not None
         is_plain = is_plain and not (op.many or op.may_fail or op.typed_by_value)
-        return _Known(number, types, array, commutes, op.may_fail, program.kinds[number].sizes, is_plain)
+        is_float = len(types) == 1 and is_inexact(types[0].dtype)
+        floats = [i for i, o in enumerate(operands) if o >= 0 and is_inexact(program.type_of_operand(o).dtype)]
+        return _Known(
+            number, types, array, commutes, op.may_fail, program.kinds[number].sizes, is_plain, floats if is_float else None
+        )
 
     def weak_number(self, x: Any) -> tuple[int, Any]:
         """A Python number as an operand, and its promotion key."""

@@ -228,8 +228,21 @@ class Draws:
     def undo(self) -> None:
         """Restore the generators, so that an eager run of the function draws the same numbers."""
         if is_alone():  # else draws of other threads would be repeated
-            for generator, state in zip(self.generators, self.before, strict=True):
-                set_state(generator, pickle.loads(state))
+            self.put_back(self.before)
+
+    def put_back(self, states: list[Any]) -> None:
+        for generator, state in zip(self.generators, states, strict=True):
+            set_state(generator, pickle.loads(state))
+
+    @contextmanager
+    def repeated(self) -> Iterator[None]:
+        """What runs inside draws the same numbers again; afterwards the generators continue where they were."""
+        now = self.states()
+        self.put_back(self.before)
+        try:
+            yield
+        finally:
+            self.put_back(now)
 
 
 _GENERATORS = (("random", "Random"), ("numpy.random._generator", "Generator"), ("numpy.random.mtrand", "RandomState"))

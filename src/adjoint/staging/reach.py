@@ -19,7 +19,7 @@ from ..core.home import OWN, package_of
 _MOST = 1000  # objects that are searched
 _PLAIN = (int, float, complex, str, bytes, np.ndarray, np.generic, np.dtype, np.ufunc, type(None))
 _IMMUTABLE, _IN_PYTHON = 1 << 8, 1 << 9  # Py_TPFLAGS_IMMUTABLETYPE and Py_TPFLAGS_HEAPTYPE
-_LIBRARIES = frozenset({*sys.stdlib_module_names, "numpy", "scipy", *LABELLED, OWN})
+_LIBRARIES = frozenset({*sys.stdlib_module_names, "numpy", "scipy", "_pytest", *LABELLED, OWN})  # pytest rewrites `assert`
 
 
 def is_library(module: Any) -> bool:

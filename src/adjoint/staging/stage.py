@@ -18,7 +18,7 @@ from ..core.bind import Trace, Traced, is_array, table, unwrap_fresh
 from ..core.code import NamedLine
 from ..core.errors import UnsupportedError, user_line, written_on
 from ..core.op import Op
-from ..core.types import Shape, Type, Value
+from ..core.types import Shape, Type, Value, is_inexact
 from ..derive import type_rule
 from ..ir.contents import is_repeated
 from ..ir.graph import Equation, Graph, Literal, Operand, weak_numbers
@@ -43,7 +43,7 @@ def _as_number(x: Any) -> Any:
 class Stage(Trace):
     """One recording. `value` is not used; `aux` is the number of the value, its type, and whether it is an array."""
 
-    __slots__ = ("asks_for_tables", "constants", "equations", "has_tables", "inputs", "names")
+    __slots__ = ("asks_for_tables", "constants", "equations", "has_tables", "inputs", "masks", "names")
     has_numbers = False
     light: Any = MappingProxyType({})  # the values that are Python numbers in the user's program
 
@@ -54,6 +54,7 @@ class Stage(Trace):
         self.inputs: list[Type] = []
         self.names: list[str] = []
         self.equations: list[Equation] = []
+        self.masks: set[int] = set()  # floats that are computed from bools and integers alone
         self.constants: dict[int, Literal] = {}  # by identity, so that a repeated array is stored once
 
     def input(self, name: str, type_: Type) -> Traced:
@@ -119,6 +120,10 @@ class Stage(Trace):
                 types.append(literal.type)  # type: ignore[union-attr]
         found = self.infer(op, inputs, types, params)
         numbers = self.note(op, tuple(inputs), params, found)
+        if len(found) == 1 and is_inexact(found[0].dtype):
+            floats = [o for o, t in zip(inputs, types, strict=True) if isinstance(o, int) and is_inexact(t.dtype)]
+            if self.masks.issuperset(floats):
+                self.masks.update(numbers)
         results = [Traced(self, None, (n, t, t.shape != () or op.gives_array(args))) for n, t in zip(numbers, found, strict=True)]
         return tuple(results) if op.many else results[0]
 
@@ -151,6 +156,9 @@ class Stage(Trace):
         numbers = weak_numbers(inputs)
         result = type_rule(op, types, params, numbers)
         return result if op.many else (result,)
+
+    def is_mask(self, x: Traced) -> bool:
+        return x.aux[0] in self.masks
 
     def shape(self, x: Traced) -> Shape:
         return x.aux[1].shape  # type: ignore[no-any-return]

@@ -1,0 +1,199 @@
+"""Decisions by type(x) inside a transform: the function's own result, or an error that names the line."""
+
+import types
+
+import numpy as np
+import pytest
+
+import adjoint as ad
+from adjoint.core.errors import ConversionError
+from adjoint.staging.type_decisions import line_of_decision
+
+TABLE = {np.ndarray: 2.0, np.float64: 2.0, float: 2.0}
+CLASSES = set(TABLE)
+
+
+class Kind:
+    def __init__(self, x):
+        self.is_number = type(x) in CLASSES
+
+
+class Dense:
+    rate = 2.0
+
+    def __init__(self, x=0.0):
+        self.x = x
+
+    def __call__(self, x):
+        return x * type(self).rate * len(f"{type(self).__name__}")
+
+    def copy(self):
+        made = type(self)
+        return made(x=1.0)
+
+
+def is_number(x):
+    return type(x) is np.ndarray or type(x) is np.float64 or type(x) is float
+
+
+def by_variable(x):
+    kind = type(x)
+    return 2.0 if kind is np.ndarray or kind is np.float64 or kind is float else 3.0
+
+
+def in_a_branch(x):
+    if np.sum(x) > 100:
+        return 7.0
+    return 2.0 if is_number(x) else 3.0
+
+
+#: A factor that is 2 for numbers and arrays, and another for a tracer.
+DECISIONS = {
+    "is": lambda x: 2.0 if type(x) is np.ndarray or type(x) is np.float64 or type(x) is float else 3.0,
+    "is not": lambda x: 3.0 if type(x) is not np.ndarray and type(x) is not np.float64 and type(x) is not float else 2.0,
+    "variable": by_variable,
+    "set": lambda x: 2.0 if type(x) in CLASSES else 3.0,
+    "table": lambda x: TABLE.get(type(x), 3.0),
+    "subclass": lambda x: 2.0 if issubclass(type(x), (float, np.ndarray)) else 3.0,
+    "name": lambda x: 3.0 if type(x).__name__ == "Traced" else 2.0,
+    "part of a name": lambda x: 2.0 if "a" in type(x).__name__ and "T" not in type(x).__name__ else 3.0,
+    "module": lambda x: {"numpy": 2.0, "builtins": 2.0}.get(type(x).__module__, 3.0),
+    "helper": lambda x: 2.0 if is_number(x) else 3.0,
+    "inner function": lambda x: (lambda y: 2.0 if is_number(y) else 3.0)(x),
+    "comprehension": lambda x: 2.0 if any(type(y) in CLASSES for y in [x]) else 3.0,
+    "map": lambda x: 2.0 if any(t in CLASSES for t in map(type, [x])) else 3.0,
+    "class": lambda x: 2.0 if Kind(x).is_number else 3.0,
+    "branch": in_a_branch,
+    "reversed": lambda x: 2.0 if np.ndarray is type(x) or np.float64 is type(x) or float is type(x) else 3.0,
+}
+ARGUMENTS = {
+    "float": 1.5,
+    "scalar": np.float64(0.5),
+    "vector": np.array([0.3, 0.4]),
+    "matrix": np.asfortranarray([[0.3, 0.4], [0.5, 1.0]]),
+    "view": np.linspace(0, 1, 6)[::2],
+}
+TRANSFORMS = {
+    "grad": ad.grad,
+    "value_and_grad": ad.value_and_grad,
+    "grad of grad": lambda f: ad.grad(lambda x: np.sum(ad.grad(f)(x) * x)),
+    "hvp": lambda f: lambda x: ad.hvp(f)(x, np.ones_like(x)),
+    "jacfwd": ad.jacfwd,
+    "jvp": lambda f: lambda x: ad.jvp(f, (x,), (np.ones_like(x)[()],)),
+    "vjp": lambda f: lambda x: ad.vjp(f, x)[1](1.0),
+    "linearize": lambda f: lambda x: ad.linearize(f, x)[1](np.ones_like(x)[()]),
+    "jit of grad": lambda f: ad.jit(ad.grad(f)),
+    "grad of jit": lambda f: ad.grad(ad.jit(f)),
+    "vmap of grad": lambda f: lambda x: ad.vmap(ad.grad(f))(np.stack([x, 2 * x])),
+    "trace": lambda f: lambda x: float(ad.trace(f)(x).run.values[max(ad.trace(f)(x).run.values)]),
+}
+
+
+@pytest.mark.parametrize("argument", ARGUMENTS)
+@pytest.mark.parametrize("name", DECISIONS)
+def test_a_decision_is_that_of_the_function_or_an_error(name, argument):
+    x, factor = ARGUMENTS[argument], DECISIONS[name]
+    f, right = lambda x: factor(x) * np.sum(x * x), lambda x: 2.0 * np.sum(x * x)
+    assert f(x) == right(x)
+    for transform, of in TRANSFORMS.items():
+        found = result(of(f), x)
+        if isinstance(found, ConversionError):
+            assert all(part in str(found) for part in ("type()", "test_type_decisions.py:", "isinstance")), transform
+            continue
+        for a, b in zip(flat(found), flat(of(right)(x)), strict=True):
+            np.testing.assert_allclose(a, b, err_msg=transform)
+
+
+def result(run, *args):
+    try:
+        return run(*args)
+    except ad.AdjointError as error:
+        return error
+
+
+def flat(x):
+    return [z for y in x for z in flat(y)] if isinstance(x, tuple) else [x]
+
+
+@pytest.mark.parametrize("name", [name for name in DECISIONS if name != "branch"])  # on numbers, which graphs do not have
+def test_examples_of_a_batch_and_bodies(name):
+    f = lambda x: DECISIONS[name](x) * np.sum(x * x)
+    x = np.array([0.3, 0.4])
+    for run, expected in (
+        (lambda: ad.vmap(f)(np.stack([x, 2 * x])), [0.5, 2.0]),
+        (lambda: ad.graph(f)(x)(x), 0.5),
+        (lambda: ad.scan(lambda c, v: (c + f(v), None), 0.0, np.stack([x, 2 * x]))[0], 2.5),
+        (lambda: ad.grad(lambda x: ad.scan(lambda c, _: (c + f(x), None), 0.0, None, length=2)[0])(x), 8 * x),
+        (lambda: ad.grad(ad.checkpoint(f))(x), 4 * x),
+    ):
+        found = result(run)
+        if isinstance(found, ad.AdjointError):
+            assert "type() of a traced value" in str(found) or "checkpoint" in str(found)
+        else:
+            np.testing.assert_allclose(found, expected)
+
+
+def test_two_formulas_that_agree_at_the_point():
+    with pytest.raises(ConversionError, match=r"type\(\) .*isinstance"):
+        ad.grad(lambda x: x * x if type(x) is float else x)(1.0)
+
+
+def test_a_decision_taken_at_later_calls_only():
+    f = lambda x: x if x < 0 else x * 2 if type(x) is float else x * 3
+    g = ad.grad(f)
+    assert g(-1.0) == 1.0
+    with pytest.raises(ConversionError):
+        g(1.0)
+
+
+def test_a_helper_that_is_replaced_later():
+    scope = {"helper": lambda x: 2.0, "__name__": "a_module"}
+    f = types.FunctionType((lambda x: x * helper(x)).__code__, scope)  # noqa: F821
+    g = ad.grad(f)
+    assert g(3.0) == 2.0
+    scope["helper"] = lambda x: 2.0 if type(x) is float else 3.0
+    with pytest.raises(ConversionError):
+        g(3.0)
+
+
+def test_draws_are_repeated_and_the_stream_continues():
+    generator = np.random.default_rng(1)
+
+    def f(x):
+        return x * generator.normal() * (1.0 if type(x) is Dense or type(x) is int or by_variable(1.0) == 2.0 else 2.0)
+
+    slopes = [ad.grad(f)(1.0) for _ in range(3)]
+    np.testing.assert_array_equal(slopes, np.random.default_rng(1).normal(size=3))
+
+
+HARMLESS = {
+    "other class": lambda x: x * (3.0 if type(x) is Dense else 1.0),
+    "list": lambda x: x * (3.0 if type(x) is list or type(x) is dict or type(x) is type(None) else 1.0),
+    "equal": lambda x: x * (3.0 if type(x) == str else 1.0),  # noqa: E721
+    "self": Dense(),
+    "text": lambda x: x if isinstance(x, object) else f"{type(x).__name__!r}, {type(x).__name__}",
+    "call": lambda x: x * type(Dense())(3.0).rate,
+    "attribute": lambda x: x * type(Dense()).rate,
+    "without": lambda x: np.sin(x) if isinstance(x, float) else x,
+}
+
+
+@pytest.mark.parametrize("name", HARMLESS)
+def test_what_depends_on_no_traced_class_runs_once(name):
+    f = HARMLESS[name]
+    assert line_of_decision(f) is None or name == "list"  # type(None) is known only when it runs
+    calls = []
+    ad.grad(lambda x: calls.append(1) or f(x))(2.0)
+    assert len(calls) == 1 or name == "list"
+
+
+def test_code_of_installed_packages_counts_where_it_names_a_traced_class():
+    import pluggy  # installed beside pytest
+
+    def made(source):
+        scope = {"__name__": pluggy.__name__, "np": np}
+        exec(compile(source, "package.py", "exec"), scope)
+        return scope["f"]
+
+    assert line_of_decision(made("def f(x):\n    kind = type(x)\n    return kind is float")) is None
+    assert line_of_decision(made("def f(x):\n    return type(x) is np.ndarray")) == "package.py:2"
