@@ -120,9 +120,36 @@ def object_code(text: str, quickly: bool = False) -> tuple[str, list[bytes], boo
     known = _kept_code(name)
     if known is not None:
         return name, known, True
-    code = emit.object_code(text, quickly)
+    code = emit.object_code(text, quickly, _SHARED)
     cache.write(name, pickle.dumps(code))
     return name, code, False
+
+
+class _Shared(emit.Kept):
+    """Slow paths, which programs share: in memory, and in the cache on disk."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, bytes] = {}  # by the key of the cache entry
+
+    def read(self, part: emit.ModulePart) -> bytes | None:
+        name = self.name_of(part)
+        if name not in self.known:
+            code = cache.read(name)
+            if code is None:
+                return None
+            self.known[name] = code
+        return self.known[name]
+
+    def write(self, part: emit.ModulePart, code: bytes) -> None:
+        name = self.name_of(part)
+        self.known[name] = code
+        cache.write(name, code)
+
+    def name_of(self, part: emit.ModulePart) -> str:
+        return cache.key("slow path", part.text, part.effort.name, *emit.described())
+
+
+_SHARED = _Shared()
 
 
 def _kept_code(name: str) -> list[bytes] | None:

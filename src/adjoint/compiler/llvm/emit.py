@@ -7,9 +7,9 @@
     define void @kernel1(…) noinline {…}                       one part of it
     declare void @kernel1(…)   define internal void @kernel2(…) noinline {…}   define i32 @program(…) {…}      another
 
-Each part has a copy of the small functions it calls. Functions marked `UNOPTIMISED` are a part of their own, compiled without the
-optimiser and in a fifth of the time. LLVM can process modules of different contexts at the same time; llvmlite
-serializes its calls, so the two slow calls bypass its lock.
+Each part has a copy of the small functions it calls; long slow paths of functions are parts by themselves (`slow_paths.py`).
+Functions marked `UNOPTIMISED` are a part of their own, compiled without the optimiser and in a fifth of the time. LLVM can
+process modules of different contexts at the same time; llvmlite serializes its calls, so the two slow calls bypass its lock.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ import ctypes
 import functools
 import re
 import threading
-from collections.abc import Collection, Iterable, Mapping
+from collections import deque
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -33,12 +34,11 @@ from ...core.version import VERSION
 from ..runtime.threads import default_threads
 from ..switches import Switch, key
 from .builder import UNOPTIMISED
+from .slow_paths import FUNCTION, names_in, reached, taken_apart
 
-PIPELINE = "2, vectors"  # names what `optimise` and `parts` do, for the cache key
+PIPELINE = "3, vectors"  # names what `optimise` and `parts` do, for the cache key
 MOST_PARTS = 8
 LOOP = 40  # lines of straight-line code that compile as long as vectorizing the loops of a function: about 10 ms
-_FUNCTION = re.compile(r"^define .*?^}\n?", re.MULTILINE | re.DOTALL)
-_NAME = re.compile(r"@([\w.]+)")
 _LARGE = re.compile(r"^define internal (\w+ @\w+\([^\n]*?\)) nounwind noinline")
 
 
@@ -120,12 +120,26 @@ class ModulePart(NamedTuple):
 
     text: str
     effort: Effort = Effort.ALL
+    is_shared: bool = False  # with other programs
 
 
-def object_code(text: str, quickly: bool = False) -> list[bytes]:
+class Kept:
+    """The code of parts that programs share."""
+
+    def read(self, part: ModulePart) -> bytes | None:
+        return None
+
+    def write(self, part: ModulePart, code: bytes) -> None:
+        pass
+
+
+NOTHING = Kept()
+
+
+def object_code(text: str, quickly: bool = False, kept: Kept = NOTHING) -> list[bytes]:
     """The machine code of a program, in as many parts as were compiled in parallel.
 
-    `quickly` skips the optimiser, for code that would not gain from it.
+    `quickly` skips the optimiser, for code that would not gain from it. Parts that are `kept` are not compiled.
 
     LLVM cannot be interrupted. So the main thread, which gets the signals, only waits: Ctrl-C leaves at once, and the other
     threads end with their current call into LLVM.
@@ -136,15 +150,25 @@ def object_code(text: str, quickly: bool = False) -> list[bytes]:
         return [_compiled(ModulePart(text, Effort.LITTLE if quickly else Effort.ALL), dropped)]
     count = min(default_threads(), MOST_PARTS) if Switch.COMPILED_APART.on else 1
     given = [ModulePart(text, Effort.LITTLE)] if quickly else parts(text, count)
-    here = 0 if threading.current_thread() is main else 1  # parts that this thread compiles itself
-    others = [_Compilation(part, dropped) for part in given[here:]]
+    codes: list[Any] = [kept.read(part) if part.is_shared else None for part in given]
+    missing = [i for i, code in enumerate(codes) if code is None]
+    waiting = deque(missing)
+    here = threading.current_thread() is not main  # this thread compiles, too
+    threads = [_Compilation(given, codes, waiting, dropped) for _ in missing[:count]]
     try:
-        for other in others:
-            other.start()
-        return [*(_compiled(part, dropped) for part in given[:here]), *(other.result() for other in others)]
+        for thread in threads[here:]:
+            thread.start()
+        if here and threads:
+            threads[0].compile()
+        for thread in threads[here:]:
+            thread.finish()
     except BaseException:
         dropped.set()
         raise
+    for i in missing:
+        if given[i].is_shared:
+            kept.write(given[i], codes[i])
+    return codes
 
 
 def optimised(text: str) -> str:
@@ -165,28 +189,34 @@ _LONGEST_WAIT = 30  # seconds, at the end of the process
 
 
 class _Compilation(threading.Thread):
-    """A part that is compiled in a separate thread."""
+    """A thread that compiles parts until none is waiting."""
 
-    def __init__(self, part: ModulePart, dropped: threading.Event) -> None:
+    def __init__(self, parts: Sequence[ModulePart], codes: list[Any], waiting: deque[int], dropped: threading.Event) -> None:
         super().__init__(name="adjoint compiles", daemon=True)
-        self.part, self.dropped = part, dropped
-        self.code: bytes | None = None
+        self.parts, self.codes, self.waiting, self.dropped = parts, codes, waiting, dropped
         self.error: Exception | None = None
 
     def run(self) -> None:
         _running.add(self)
         try:
-            self.code = _compiled(self.part, self.dropped)
+            self.compile()
         except Exception as error:
             self.error = error
         finally:
             _running.discard(self)
 
-    def result(self) -> bytes:
+    def compile(self) -> None:
+        while True:
+            try:
+                i = self.waiting.popleft()
+            except IndexError:
+                return
+            self.codes[i] = _compiled(self.parts[i], self.dropped)
+
+    def finish(self) -> None:
         self.join()
-        if self.code is None:
-            raise self.error or RuntimeError("a part of the program is not compiled")
-        return self.code
+        if self.error is not None:
+            raise self.error
 
 
 _running: set[_Compilation] = set()
@@ -243,27 +273,35 @@ def _emit() -> Any:
 
 
 def parts(text: str, count: int) -> list[ModulePart]:
-    """A module in parts: at most so many of about the same weight, and one of the functions that are not optimised."""
-    functions = {_name(body): body for body in _FUNCTION.findall(text)}
+    """A module in parts: at most so many of about the same weight, one of functions that are not optimised, and shared ones."""
+    if count == 1:
+        return _cut(text, count)
+    text, paths = taken_apart(text)
+    return [*_cut(text, count), *(ModulePart(path.text, Effort.NONE, is_shared=True) for path in paths)]
+
+
+def _cut(text: str, count: int) -> list[ModulePart]:
+    """The parts of a program's own."""
+    functions = {names_in(body)[0]: body for body in FUNCTION.findall(text)}
     firsts = {name: body.partition("\n")[0] for name, body in functions.items()}
     unoptimised = [name for name, first in firsts.items() if UNOPTIMISED in first]
     if count == 1 and not unoptimised:
         return [ModulePart(text)]
-    calls = {name: [c for c in _names(body)[1:] if c in functions] for name, body in functions.items()}
+    calls = {name: [c for c in names_in(body)[1:] if c in functions] for name, body in functions.items()}
     heads = {name: head[1] for name, first in firsts.items() if (head := _LARGE.match(first))}
     lines = {name: body.count("\n") for name, body in functions.items()}
     weights = {name: LOOP + lines[name] + sum(lines[c] for c in calls[name]) for name in heads}
     roots = [name for name, first in firsts.items() if " internal " not in first and name not in unoptimised]
-    beside = {name for name in _reached(roots, calls, heads) if "alwaysinline" not in firsts[name]}
+    beside = {name for name in reached(roots, calls, heads) if "alwaysinline" not in firsts[name]}
     first = sum(lines[name] for name in (*roots, *beside))
     groups = _balanced([name for name in heads if name not in unoptimised], weights, count, first)
     if len(groups) == 1 and not unoptimised:
         return [ModulePart(text)]
     groups[0] = [*roots, *groups[0]]
-    shared = _FUNCTION.sub("", text)
+    shared = FUNCTION.sub("", text)
 
     def part(own: Collection[str], effort: Effort) -> ModulePart:
-        needed = {*own, *_reached(own, calls, heads)}
+        needed = {*own, *reached(own, calls, heads)}
         elsewhere = {c for name in needed for c in calls[name] if c in heads and c not in own}
         bodies = [
             body.replace(" internal", "", 1) if name in heads else body for name, body in functions.items() if name in needed
@@ -283,24 +321,3 @@ def _balanced(names: Iterable[str], weights: Mapping[str, int], count: int, firs
         groups[least].append(name)
         totals[least] += weights[name]
     return [groups[0], *(group for group in groups[1:] if group)]
-
-
-def _reached(names: Iterable[str], calls: Mapping[str, Iterable[str]], large: Collection[str]) -> set[str]:
-    """The functions that these call, transitively, except the large ones."""
-    found: set[str] = set()
-    waiting = [c for name in names for c in calls[name]]
-    while waiting:
-        name = waiting.pop()
-        if name not in found and name not in large:
-            found.add(name)
-            waiting += calls[name]
-    return found
-
-
-def _name(body: str) -> str:
-    return _names(body)[0]
-
-
-def _names(body: str) -> list[str]:
-    """The names of functions in a text, in order: the defined one first."""
-    return _NAME.findall(body)
