@@ -1,11 +1,13 @@
 """Whether NumPy raises for division by zero, overflow or an invalid operation: `np.errstate(divide="raise")`.
 
-NumPy keeps one object for the error state. Nearly always it is the one checked last, so one comparison suffices.
+NumPy keeps one object for the error state. Nearly always it is the one checked last, so one comparison suffices. Transforms
+switch between two: the user's, and one that ignores all errors.
 """
 
 from __future__ import annotations
 
 import warnings
+from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +16,7 @@ from numpy._core.umath import _extobj_contextvar  # type: ignore[attr-defined]
 
 state = _extobj_contextvar.get
 QUIET = [state()]  # the last state known not to raise
+_earlier = deque[Any](maxlen=4)  # others, kept alive so that no new state is taken for one of them
 _STRICT = frozenset({"raise", "call"})
 
 
@@ -22,10 +25,12 @@ def raises() -> bool:
     current = state()
     if current is QUIET[0]:
         return False
-    if _STRICT.isdisjoint(np.geterr().values()):
-        QUIET[0] = current
-        return False
-    return True
+    if not any(current is known for known in _earlier):
+        if not _STRICT.isdisjoint(np.geterr().values()):
+            return True
+        _earlier.append(current)
+    QUIET[0] = current
+    return False
 
 
 def filters() -> Sequence[Any]:
