@@ -17,6 +17,7 @@ from ..eager.dual import Dual
 from ..eager.mutation import Watch
 from ..eager.on_gpu import follows_gpu, landed
 from ..eager.repeated import RetreatError
+from ..ops.broadcast import zeros_of
 from .arguments import (
     Results,
     callee,
@@ -30,7 +31,7 @@ from .arguments import (
     warn_if_rounded,
 )
 from .caught import Caught
-from .grad import Recording, private, split_aux, watch_arguments
+from .grad import CompiledRecording, Recording, private, split_aux, watch_arguments
 from .protection import run_protected
 from .transformed import Transformed
 
@@ -180,6 +181,21 @@ class Pushforward:
     def __init__(self, structures: Sequence[Structure], types: Sequence[Type], structure: Structure, pull: Recording) -> None:
         self._structures, self._types, self._structure, self._pull = structures, types, structure, pull
 
+    @property
+    def seeds(self) -> list[Value]:
+        """Values like those that `flat` takes."""
+        return self._pull.outputs
+
+    def flat(self, *seeds: Value) -> list[Value]:
+        """The tangents of all results, zeros included, from those of the arguments."""
+        pulled = self._pull.pull(seeds)
+        return [zeros_of(Type.of(y)) if t is None else t for t, y in zip(pulled, self._pull.inputs, strict=True)]
+
+    def compiled(self, program: Function) -> Callable[[Sequence[Value]], Pushforward]:
+        """From residuals to maps like this one, by a program in place of `flat`."""
+        kept, recording_of = (self._structures, self._types, self._structure), CompiledRecording.of(self._pull, program)
+        return lambda residuals: Pushforward(*kept, recording_of(residuals))
+
     def __repr__(self) -> str:
         return f"<linear map of {', '.join(map(repr, self._types))}>"
 
@@ -197,14 +213,11 @@ class Pushforward:
             for t in flatten_tangent(s, part, f"tangent {i}")
         ]
         seeds = [match_type(t, wanted, "a tangent") for t, wanted in zip(given, self._types, strict=True)]
-        results = Results(*seeds)
-        pulled = self._pull.pull(seeds)
-        out = self._structure.unflatten([results.of(t, y) for t, y in zip(pulled, self._pull.inputs, strict=True)])
+        out = self._structure.unflatten(self._pull.owned(self._pull.pull(seeds), *seeds))
         return out if any(isinstance(seed, Traced) for seed in seeds) else landed(out)
 
 
 @boundary
-@follows_gpu
 def linearize(f: Function, *primals: Any) -> Any:
     """The result of f at a point, and its derivative there as a function of tangents. f runs once.
 
@@ -216,7 +229,13 @@ def linearize(f: Function, *primals: Any) -> Any:
     (np.float64(0.0), np.float64(2.0))
     """
     check_callable(f, "linearize")
-    recording = Recording(f, map_leaves(private, primals), {}, tuple(range(len(primals))), False, "linearize", lasting=True)
-    transposed = _transposed(recording, range(len(recording.outputs)), "linearize")
+    found = Transformed("linearize", _run_linearize, f).linear_map(primals)
+    return _run_linearize(f, primals, {}, transform="linearize") if found is None else found
+
+
+@follows_gpu
+def _run_linearize(f: Function, primals: tuple[Any, ...], kwargs: dict[str, Any], *, transform: str) -> Any:
+    recording = Recording(f, map_leaves(private, primals), kwargs, tuple(range(len(primals))), False, transform, lasting=True)
+    transposed = _transposed(recording, range(len(recording.outputs)), transform)
     out = recording.structure.unflatten([private(y) for y in recording.outputs])
     return out, Pushforward(recording.structures, [Type.of(x) for x in recording.inputs], recording.structure, transposed)

@@ -12,17 +12,18 @@ from typing import Any
 import numpy as np
 
 from .. import transform as structured  # noqa: F401 - the rules of loops and branches
-from ..core.bind import Traced, snapshot
+from ..core.bind import Traced, is_array, snapshot
 from ..core.boundary import boundary
 from ..core.errors import ArgumentError, DtypeError, ShapeError
 from ..core.op import OPS
 from ..core.tree import LEAF, final, flatten, flatten_tangent, leaf_names, map_leaves
-from ..core.types import Type, Value, dtype_of, shape_of
+from ..core.types import Type, Value, dtype_of, is_inexact, shape_of
 from ..eager.backward import backward
 from ..eager.mutation import Watch
 from ..eager.on_gpu import follows_gpu, landed
 from ..eager.tape import Node, Tape
 from ..numpy.layout import own_copy
+from ..ops.broadcast import zeros_of
 from ..staging.deferred import tape_for
 from .arguments import (
     Results,
@@ -114,9 +115,13 @@ class Recording:
 
     def hand_out(self, cotangents: Sequence[Value | None], *shared: Any) -> Any:
         """The derivatives in the structure of the chosen arguments."""
-        results = Results(*shared)
-        groups = regroup(self.structures, [results.of(g, x) for g, x in zip(cotangents, self.inputs, strict=True)])
+        groups = regroup(self.structures, self.owned(cotangents, *shared))
         return groups[0] if self.single else tuple(groups)
+
+    def owned(self, cotangents: Sequence[Value | None], *shared: Any) -> Sequence[Value]:
+        """The derivatives as arrays that share no memory."""
+        results = Results(*shared)
+        return [results.of(g, x) for g, x in zip(cotangents, self.inputs, strict=True)]
 
     def staged(self) -> PickledRecording:
         """The recording as a graph from cotangents to cotangents, which can be pickled; the residuals are its constants."""
@@ -146,6 +151,36 @@ class PickledRecording(Recording):
 
     def staged(self) -> PickledRecording:
         return self
+
+
+class CompiledRecording(PickledRecording):
+    """A recording whose backward pass is a compiled function of residuals and cotangents."""
+
+    residuals: Sequence[Value]
+
+    @staticmethod
+    def of(recording: Recording, program: Function) -> Callable[[Sequence[Value]], CompiledRecording]:
+        """From residuals to recordings like this one, which was staged."""
+        examples = [[_example(x) for x in values] for values in (recording.inputs, recording.outputs)]
+        state = {"single": recording.single, "structures": recording.structures, "structure": recording.structure}
+        state |= {"inputs": examples[0], "outputs": examples[1], "program": program}
+        return lambda residuals: CompiledRecording(state | {"residuals": residuals})
+
+    def pull(self, cotangents: Sequence[Value]) -> list[Value | None]:
+        given = [g for g in cotangents if is_inexact(dtype_of(g))]
+        return self.program(*self.residuals, *given)  # type: ignore[no-any-return]
+
+    def owned(self, cotangents: Sequence[Any], *shared: Any) -> Sequence[Value]:
+        return cotangents
+
+    def staged(self) -> PickledRecording:
+        return Recording.staged(self)
+
+
+def _example(x: Value) -> Value:
+    """A value of the same type, which takes no memory."""
+    zero = np.zeros((), dtype_of(x))
+    return np.broadcast_to(zero, shape_of(x)) if is_array(x) else zero[()]
 
 
 def _leave(tape: Tape, x: Any) -> Any:
@@ -276,6 +311,22 @@ class Pullback:
             result = landed(result)
         return (result,) if recording.single else result  # type: ignore[no-any-return]
 
+    @property
+    def seeds(self) -> list[Value]:
+        """Values like those that `flat` takes."""
+        return [y for y in self._recording.outputs if is_inexact(dtype_of(y))]
+
+    def flat(self, *seeds: Value) -> list[Value]:
+        """The cotangents of all arguments, zeros included, from those of the inexact results."""
+        recording, given = self._recording, iter(seeds)
+        pulled = recording.pull([next(given) if is_inexact(t.dtype) else zeros_of(t) for t in self._types])
+        return [zeros_of(Type.of(x)) if g is None else g for g, x in zip(pulled, recording.inputs, strict=True)]
+
+    def compiled(self, program: Function) -> Callable[[Sequence[Value]], Pullback]:
+        """From residuals to pullbacks like this one, by a program in place of `flat`."""
+        recording_of, name = CompiledRecording.of(self._recording, program), self._name
+        return lambda residuals: Pullback(recording_of(residuals), name)
+
     def __repr__(self) -> str:
         return f"<pullback of {self._name}>"
 
@@ -294,7 +345,6 @@ def private(x: Value) -> Value:
 
 
 @boundary
-@follows_gpu
 def vjp(f: Function, *primals: Any, has_aux: bool = False) -> Any:
     """The result of f, and the function that pulls cotangents back: v ↦ vᵀJ.
 
@@ -305,7 +355,13 @@ def vjp(f: Function, *primals: Any, has_aux: bool = False) -> Any:
     check_callable(f, "vjp")
     if not primals:
         raise ArgumentError("vjp needs at least one argument to differentiate: vjp(f, x)")
-    recording = Recording(f, map_leaves(private, primals), {}, tuple(range(len(primals))), has_aux, "vjp", lasting=True)
+    found = Transformed("vjp", _run_vjp, f, has_aux=has_aux).linear_map(primals)
+    return _run_vjp(f, primals, {}, transform="vjp", has_aux=has_aux) if found is None else found
+
+
+@follows_gpu
+def _run_vjp(f: Function, primals: tuple[Any, ...], kwargs: dict[str, Any], *, transform: str, has_aux: bool) -> Any:
+    recording = Recording(f, map_leaves(private, primals), kwargs, tuple(range(len(primals))), has_aux, transform, lasting=True)
     out = recording.structure.unflatten([private(y) for y in recording.outputs])
     return (out, Pullback(recording), map_leaves(private, recording.aux)) if has_aux else (out, Pullback(recording))
 

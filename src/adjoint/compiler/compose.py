@@ -11,8 +11,9 @@ A function that cannot be compiled, or that closes over traced values of the tra
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..api.arguments import NUMBERS
@@ -72,7 +73,9 @@ class Derivatives:
     def __init__(self, jitted: Jitted) -> None:
         self.jitted = jitted
         self.programs: dict[Any, Jitted] = {}
-        self.pullbacks: list[Jitted] = []  # from residuals and cotangents to cotangents
+        self.pullbacks: dict[str, Jitted] = {}  # from residuals and cotangents (or tangents) to cotangents (or tangents)
+        self.linear_maps: dict[str, Callable[[Sequence[Value]], Any]] = {}  # of `vjp` and `linearize`, from residuals
+        self.numbers = itertools.count()
 
     def result(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result of a call with traced arguments; NotCompiledError if there is no program for it."""
@@ -101,21 +104,45 @@ class Derivatives:
 
     def whole(self, made: Transformed) -> Jitted | None:
         """A transform of the function, or several around each other, as one program; None if options cannot be told apart."""
-        chain: list[Transformed] = []
-        while type(made) is Transformed:
-            chain.append(made)
-            made = made.f  # type: ignore[assignment]
-        key = tuple([(t.transform, t.run, *((k, type(value), value) for k, value in t.options.items())) for t in chain])
+        return self._kept(made.key(), lambda: self.jitted.whole(made.around(self.jitted.f)))
+
+    def _kept(self, key: Hashable, make: Callable[[], Jitted]) -> Jitted | None:
+        """The program with this key, made if there is none yet; None if the key has an option that cannot be hashed, as a list."""
         try:
             found = self.programs.get(key)
-        except TypeError:  # an option that cannot be hashed, as a list
+        except TypeError:
             return None
         if found is None:
-            f = self.jitted.f
-            for t in reversed(chain):
-                f = Transformed(t.transform, t.run, f, **t.options)
-            found = self.programs[key] = self.jitted.whole(f)
+            found = self.programs[key] = make()
         return found
+
+    def linear_map(self, made: Transformed, args: tuple[Any, ...]) -> Any:
+        """The result of `vjp` or `linearize`, None without a program.
+
+        One program computes the result and the residuals, a second one is the linear map.
+        """
+        run = functools.partial(self.with_linear_map, made.run)
+        program = self._kept(made.key(), lambda: self.jitted.derived(made.around(self.jitted.f, run)))
+        if program is None:
+            return None
+        try:
+            out, aux, by_number = program(*args)
+        except NotCompiledError:
+            return None
+        ((number, residuals),) = by_number.items()
+        return out, self.linear_maps[number](residuals), *aux
+
+    def with_linear_map(self, run: Function, f: Function, args: Any, kwargs: Any, *, transform: str, **options: Any) -> Any:
+        """Called while staging: the results, and the values that the linear map reads, under a key that identifies it."""
+        out, linear, *aux = run(f, args, kwargs, transform=transform, **options)
+        written = write(linear.flat, tuple(linear.seeds), transform)
+        if isinstance(written, NumbersNeededError):
+            raise written
+        graph, residuals = written.graph()
+        number = f"{RESIDUALS}{next(self.numbers)}"
+        pullback = self.pullbacks[number] = self.jitted.derived(_Run(graph))
+        self.linear_maps[number] = linear.compiled(functools.partial(_run_linear, pullback))
+        return out, aux, {number: residuals}
 
     def on_batch(self, batch: Batch, leaves: Sequence[Any], form: Form, chosen: tuple[int, ...]) -> Any:
         program = self.program("vmap", _batched, form, chosen, size=batch.size)
@@ -133,17 +160,12 @@ class Derivatives:
         def forward(values: Sequence[Value]) -> tuple[list[Value], Any]:
             made = self.program("vjp", self.with_residuals, form, chosen)(*values)
             (key,) = (key for key in made if key != RESULTS)
-            return results_of(made[RESULTS]), (int(key.removeprefix(RESIDUALS)), made[key])
+            return results_of(made[RESULTS]), (key, made[key])
 
         def pull(saved: Any, gs: Sequence[Value]) -> list[Value | None]:
             number, residuals = saved
             given = [g for g in gs if is_inexact(dtype_of(g))]
-            pullback = self.pullbacks[number]
-            try:
-                pulled = pullback(*residuals, *given)
-            except NotCompiledError:  # where errors are to be raised, for example: then its graph runs
-                pulled = pullback.f(*residuals, *given)
-            cotangents = iter(pulled)
+            cotangents = iter(_run_linear(self.pullbacks[number], *residuals, *given))
             return [next(cotangents) if i in chosen else None for i in range(len(leaves))]
 
         def push(primals: Sequence[Value], tangents: Sequence[Value]) -> tuple[list[Value], list[Value | None]]:
@@ -175,9 +197,10 @@ class Derivatives:
         if isinstance(written, NumbersNeededError):
             raise written
         graph, residuals = written.graph()
-        self.pullbacks.append(self.jitted.derived(_Run(graph)))
+        number = f"{RESIDUALS}{next(self.numbers)}"
+        self.pullbacks[number] = self.jitted.derived(_Run(graph))
         structure, flags = found[-1]
-        return {RESULTS: structure.unflatten(_joined(ys, others, flags)), f"{RESIDUALS}{len(self.pullbacks) - 1}": residuals}
+        return {RESULTS: structure.unflatten(_joined(ys, others, flags)), number: residuals}
 
 
 class _Run:
@@ -189,6 +212,15 @@ class _Run:
 
     def __call__(self, *values: Any) -> list[Any]:
         return list(self.graph.run_flat(values))
+
+
+def _run_linear(program: Jitted, *values: Value) -> list[Value]:
+    """The results of a linear map from residuals and (co)tangents."""
+    try:
+        results: list[Value] = program(*values)
+    except NotCompiledError:  # where errors are to be raised, for example: then its graph runs
+        results = program.f(*values)
+    return results
 
 
 def _batched(

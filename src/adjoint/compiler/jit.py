@@ -300,6 +300,12 @@ class Jitted:
         """
         return None if self.eager or self.options.device is not None else self._derivatives.whole(made)
 
+    def compiled_linear_map(self, made: Transformed, args: tuple[Any, ...]) -> Any:
+        """The result of `vjp` or `linearize` of this function, by two programs; None if it is not compiled."""
+        if self.eager or self.options.device is not None or self._line_of_type is not None:
+            return None
+        return self._derivatives.linear_map(made, args)
+
     def whole(self, f: Function) -> Jitted:
         """A transform of this function, compiled in the same way. If it calls `type`, the transform also runs eagerly once."""
         cls = Whole if self._line_of_type is None else Jitted
@@ -537,6 +543,9 @@ class Deterministic(Jitted):
     """A compiled function whose results do not depend on the number of threads: our loops never do, BLAS may."""
 
     def compiled_transform(self, made: Transformed) -> None:
+        return None
+
+    def compiled_linear_map(self, made: Transformed, args: tuple[Any, ...]) -> None:
         return None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -9,7 +9,7 @@ An op that has no kernel either is refused by name: the function can be called w
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import numpy as np
@@ -27,7 +27,8 @@ from ..device.counterpart import counterpart
 F = TypeVar("F", bound=Callable[..., Any])
 
 _HOST = (np.ndarray, np.generic, bool, int, float, complex)
-_PLAIN = frozenset({np.ndarray, np.float64, float, int, bool, Traced})  # classes of arguments that are on no GPU
+_ON_HOST = frozenset({np.ndarray, np.float64, np.float32, float, int, bool, type(None)})
+_PLAIN = _ON_HOST | {Traced}  # whose values are on no GPU, or known to be
 
 
 class OnGPU(Trace):
@@ -103,10 +104,8 @@ def follows_gpu(run: F) -> F:
 
     @functools.wraps(run)
     def entry(first: Any, /, *args: Any, **kwargs: Any) -> Any:
-        if not kwargs and _PLAIN.issuperset(map(type, args)):
-            return run(first, *args)
         try:
-            leaves = flatten((args, kwargs))[0]
+            leaves = [] if are_plain(args) and are_plain(kwargs.values()) else flatten((args, kwargs))[0]
         except RecursionError:  # a container that holds itself, which may be an argument that is not differentiated
             leaves = []
         gpus = {gpu_of(x) for x in leaves if not isinstance(x, (*_HOST, Traced))} - {None}
@@ -123,8 +122,20 @@ def follows_gpu(run: F) -> F:
     return entry  # type: ignore[return-value]
 
 
+def are_plain(values: Iterable[Any]) -> bool:
+    """Whether values are on the host or traced, as far as can be told without opening other containers than the usual ones."""
+    for x in values:
+        cls = type(x)
+        if cls in _PLAIN or ((cls is tuple or cls is list) and are_plain(x)) or (cls is dict and are_plain(x.values())):
+            continue
+        return False
+    return True
+
+
 def landed(result: Any, device: Any = None) -> Any:
     """A result with its arrays on the GPU as CuPy arrays. With a device, the zeros of a transform are copied there."""
+    if device is None and type(result) is tuple and _ON_HOST.issuperset(map(type, result)):
+        return result
     return map_leaves(functools.partial(_landed, device), result)
 
 
