@@ -107,7 +107,7 @@ class Derivatives:
         return self._kept(made.key(), lambda: self.jitted.whole(made.around(self.jitted.f)))
 
     def _kept(self, key: Hashable, make: Callable[[], Jitted]) -> Jitted | None:
-        """The program with this key, made if there is none yet; None if the key has an option that cannot be hashed, as a list."""
+        """The program of a key, made if there is none yet; None if the key has an option that cannot be hashed, as a list."""
         try:
             found = self.programs.get(key)
         except TypeError:
