@@ -36,7 +36,7 @@ def counterpart(x: Any) -> Any:
     >>> counterpart(scipy.special.erf), counterpart(sorted)   # a ufunc asks its arguments
     (None, None)
     """
-    if isinstance(x, (types.FunctionType, type)):
+    if isinstance(x, (types.FunctionType, type)) or _is_multimethod(x):
         return _named(x.__module__, x.__name__, x)
     if isinstance(x, types.MethodType):
         owner = counterpart(x.__self__)
@@ -47,7 +47,12 @@ def counterpart(x: Any) -> Any:
     if hasattr(x, "dist") and hasattr(x, "args") and hasattr(x, "kwds"):  # a distribution with its parameters
         owner = _named(home, x.dist.name, _original(x.dist))
         return None if owner is None else owner(*x.args, **x.kwds)
-    return _named(home, getattr(x, "name", None) or _name_of(x), x)
+    return _named(home, getattr(x, "name", None) or getattr(x, "__name__", None) or _name_of(x), x)
+
+
+def _is_multimethod(x: Any) -> bool:
+    """Whether x is a function that SciPy lets other packages replace, as those of scipy.fft."""
+    return type(x).__module__ == "uarray"
 
 
 def _original(x: Any) -> Any:
@@ -112,7 +117,7 @@ def leads_there(x: Any) -> bool:
         return counterpart(x) is not None or leads_there(x.__func__) or leads_there(x.__self__)
     if isinstance(x, functools.partial):
         return leads_there(x.func)
-    return counterpart(x) is not None if cls.__module__.startswith(_BELOW) else has_methods(x)
+    return counterpart(x) is not None if _is_of_scipy(x) else has_methods(x)
 
 
 def has_methods(x: Any) -> bool:
@@ -148,7 +153,7 @@ def _has_method(cls: type) -> bool:
 
 
 def _is_of_scipy(x: Any) -> bool:
-    return type(x).__module__.startswith(_BELOW)
+    return type(x).__module__.startswith(_BELOW) or _is_multimethod(x)
 
 
 _DATA = frozenset({int, float, complex, bool, str, tuple, list, dict, type(None)})
