@@ -230,7 +230,7 @@ def test_a_function_that_names_nothing_of_the_kind_runs_itself():
     seen = []
 
     def plain(x):
-        seen.append(type(plain.__globals__))
+        seen.append(plain.__globals__.__class__)
         return np.sum(scipy.special.erf(x))  # a ufunc, which asks its arguments
 
     assert not reaches(plain)
