@@ -19,7 +19,7 @@ from .classify import builtins_of
 from .purity import refused
 
 
-class Objects(Protocol):
+class ObjectHooks(Protocol):
     """The interface called for attributes of watched objects: see `objects.py`."""
 
     def __contains__(self, value: Any) -> bool: ...
@@ -27,11 +27,11 @@ class Objects(Protocol):
     def refuse_write(self, value: Any, name: str) -> Exception: ...
 
 
-class Reads(Protocol):
+class ReadHooks(Protocol):
     """The interface called for each read: see `reads.py`."""
 
     @property
-    def objects(self) -> Objects: ...
+    def objects(self) -> ObjectHooks: ...
     def entry(self, names: dict[str, Any], name: str) -> Any: ...
     def id_of(self, x: Any, /) -> int: ...
     def of_module(self, module: types.ModuleType, name: str) -> Any: ...
@@ -48,7 +48,7 @@ def same_items(some: Mapping[Any, Any], others: Mapping[Any, Any]) -> bool:
 class Names(dict[str, Any]):
     """The globals of a staged function: a name is looked up in the real ones on first read."""
 
-    def __init__(self, reads: Reads, real: dict[str, Any]) -> None:
+    def __init__(self, reads: ReadHooks, real: dict[str, Any]) -> None:
         super().__init__({name: value for name, value in real.items() if name.startswith("__")})
         own = builtins_of(real)
         self["__builtins__"] = {
@@ -101,7 +101,7 @@ for _name in ("__len__", "__iter__", "__reversed__", "keys", "values", "items", 
 class WatchedModule(types.ModuleType):
     """A module, as a staged function sees it."""
 
-    def __init__(self, reads: Reads, real: types.ModuleType) -> None:
+    def __init__(self, reads: ReadHooks, real: types.ModuleType) -> None:
         super().__init__(real.__name__, real.__doc__)
         own = {name: value for name, value in vars(real).items() if name.startswith("__")}
         own.pop("__getattr__", None)  # Python would ask it before ours
@@ -122,7 +122,7 @@ class WatchedModule(types.ModuleType):
 HOOKED = frozenset({"__getattribute__", "__setattr__", "__delattr__"})
 #: By which Python 3.14 computes the annotations of a class when they are asked for.
 ANNOTATING = frozenset({"__annotate__", "__annotate_func__", "__annotations_cache__"})
-reading: ContextVar[Reads | None] = ContextVar("adjointreading", default=None)
+reading: ContextVar[ReadHooks | None] = ContextVar("adjointreading", default=None)
 
 
 class Hooks:
