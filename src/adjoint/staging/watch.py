@@ -27,17 +27,24 @@ class ObjectHooks(Protocol):
     def refuse_write(self, value: Any, name: str) -> Exception: ...
 
 
+class ModuleHooks(Protocol):
+    """The interface called for names in modules: see `modules.py`."""
+
+    def entry(self, names: dict[str, Any], name: str) -> Any: ...
+    def attribute(self, module: types.ModuleType, name: str) -> Any: ...
+    def import_(
+        self, load: Any, name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0
+    ) -> Any: ...
+
+
 class ReadHooks(Protocol):
     """The interface called for each read: see `reads.py`."""
 
     @property
     def objects(self) -> ObjectHooks: ...
-    def entry(self, names: dict[str, Any], name: str) -> Any: ...
+    @property
+    def modules(self) -> ModuleHooks: ...
     def id_of(self, x: Any, /) -> int: ...
-    def of_module(self, module: types.ModuleType, name: str) -> Any: ...
-    def import_(
-        self, load: Any, name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0
-    ) -> Any: ...
 
 
 def same_items(some: Mapping[Any, Any], others: Mapping[Any, Any]) -> bool:
@@ -53,7 +60,7 @@ class Names(dict[str, Any]):
         own = builtins_of(real)
         self["__builtins__"] = {
             **own,
-            "__import__": functools.partial(reads.import_, own["__import__"]),
+            "__import__": functools.partial(reads.modules.import_, own["__import__"]),
             "type": TypeOf if own["type"] is type else own["type"],
             "id": reads.id_of,
         }
@@ -71,7 +78,7 @@ class Names(dict[str, Any]):
             return default
 
     def __missing__(self, name: str) -> Any:
-        seen = self[name] = self.noted[name] = self.reads.entry(self.real, name)
+        seen = self[name] = self.noted[name] = self.reads.modules.entry(self.real, name)
         return seen
 
     def is_unwritten(self) -> bool:
@@ -110,7 +117,7 @@ class WatchedModule(types.ModuleType):
         self._noted = dict(vars(self))
 
     def __getattr__(self, name: str) -> Any:
-        seen = self.__dict__[name] = self._noted[name] = self._reads.of_module(self._real, name)
+        seen = self.__dict__[name] = self._noted[name] = self._reads.modules.attribute(self._real, name)
         return seen
 
     def _is_unwritten(self) -> bool:
