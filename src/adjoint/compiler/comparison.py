@@ -105,6 +105,6 @@ class Tries:
         return _MUCH_LONGER * seconds < self.seconds
 
     @property
-    def is_settled(self) -> bool:
+    def has_enough_calls(self) -> bool:
         """Whether enough calls have been compared."""
         return self.calls == _COMPARED_CALLS

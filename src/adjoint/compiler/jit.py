@@ -357,7 +357,7 @@ class Jitted:
         if tried.is_waste(time.perf_counter() - began):
             self._chain(args, kwargs).forget()
             self._tried.pop(signature, None)
-        elif tried.is_settled:
+        elif tried.has_enough_calls:
             self._tried.pop(signature, None)
         return result
 
