@@ -98,6 +98,7 @@ def _run_graph(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any], trans
 
     @runs_inside
     def record(stage: WholeFunction, staged: Function) -> Program:
+        """Run the function on inputs of the stage, and make a program of its equations and results."""
         caught = Caught(f, transform)
         with stage:
             inside = [stage.input(name, Type.of(x)) for name, x in zip(names, leaves, strict=True)]
