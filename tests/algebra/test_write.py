@@ -6,7 +6,7 @@ import pytest
 from adjoint.algebra.convert import evaluate
 from adjoint.algebra.parse import parse
 from adjoint.algebra.terms import symbol
-from adjoint.algebra.write import Infix, Latex, Python, latex_name
+from adjoint.algebra.write import Infix, LatexTerms, PythonTerms, latex_name
 
 NAMES = {name: symbol(name) for name in ("x", "y", "w1")}
 TEXTS = [
@@ -30,7 +30,7 @@ def test_source_runs(text):
     from scipy import special
 
     term = parse(text, NAMES)
-    written = Python().write(term, NAMES)
+    written = PythonTerms().write(term, NAMES)
     scope = {"np": np, "special": special, "x": 0.7, "y": 1.3, "w1": 0.2}
     exec("\n".join([*(f"{name} = {part}" for name, part in written.names), f"result = {written.result}"]), scope)
     np.testing.assert_allclose(scope["result"], evaluate(term, {"x": 0.7, "y": 1.3, "w1": 0.2}), rtol=1e-13)
@@ -38,7 +38,7 @@ def test_source_runs(text):
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_latex_is_balanced(text):
-    written = Latex().write(parse(text, NAMES), NAMES)
+    written = LatexTerms().write(parse(text, NAMES), NAMES)
     assert written.result.count("{") == written.result.count("}")
     assert "**" not in written.result
 

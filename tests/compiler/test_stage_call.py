@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from scipy.interpolate import CubicSpline
 
 import adjoint as ad
 from adjoint.compiler.arguments import DEFAULT, Arguments
@@ -39,9 +38,9 @@ def test_an_array_that_is_read_outside_is_an_input():
 
 
 def test_an_array_for_code_that_takes_plain_arrays_only_is_a_constant():
-    found, _ = staged(lambda x: x * CubicSpline(np.arange(3.0), TABLE)(1.0), np.ones(3))
+    found, _ = staged(lambda x: x * np.polynomial.Polynomial(TABLE)(1.0), np.ones(3))
     assert len(found.graph.input_types) == 1
-    np.testing.assert_allclose(found.graph.run_flat([np.ones(3)])[0], 3.0)
+    np.testing.assert_allclose(found.graph.run_flat([np.ones(3)])[0], np.sum(TABLE))
 
 
 def test_an_array_that_is_read_at_a_traced_index_is_an_input():

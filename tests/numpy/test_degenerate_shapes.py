@@ -30,7 +30,7 @@ def outcome(f, *args):
     try:
         y = np.asarray(f(*args))
     except (ValueError, TypeError, IndexError) as error:
-        return type(error)
+        return error.__class__
     return y.shape, y.dtype, y.tolist()
 
 

@@ -448,7 +448,7 @@ def test_an_in_place_operation_raises_as_numpy_where_the_result_does_not_fit(nam
         try:
             return run(a, b).dtype
         except TypeError as error:
-            return type(error), str(error)
+            return error.__class__, str(error)
 
     found = []
 

@@ -1,5 +1,6 @@
 """Decisions by type(x) inside a transform: the function's own result, or an error that names the line."""
 
+import collections
 import types
 
 import numpy as np
@@ -65,6 +66,7 @@ DECISIONS = {
     "class": lambda x: 2.0 if Kind(x).is_number else 3.0,
     "branch": in_a_branch,
     "reversed": lambda x: 2.0 if np.ndarray is type(x) or np.float64 is type(x) or float is type(x) else 3.0,
+    "display of a set": lambda x: 2.0 if type(x) in {np.ndarray, np.float64, float} else 3.0,
 }
 ARGUMENTS = {
     "float": 1.5,
@@ -170,6 +172,8 @@ HARMLESS = {
     "other class": lambda x: x * (3.0 if type(x) is Dense else 1.0),
     "list": lambda x: x * (3.0 if type(x) is list or type(x) is dict or type(x) is type(None) else 1.0),
     "equal": lambda x: x * (3.0 if type(x) == str else 1.0),  # noqa: E721
+    "in": lambda x: x * (3.0 if type(x) in (list, tuple, collections.OrderedDict) else 1.0),
+    "not in": lambda x: x * (1.0 if type(x) not in [dict, Dense] else 3.0),
     "self": Dense(),
     "text": lambda x: x if isinstance(x, object) else f"{type(x).__name__!r}, {type(x).__name__}",
     "call": lambda x: x * type(Dense())(3.0).rate,
@@ -197,3 +201,17 @@ def test_code_of_installed_packages_counts_where_it_names_a_traced_class():
 
     assert line_of_decision(made("def f(x):\n    kind = type(x)\n    return kind is float")) is None
     assert line_of_decision(made("def f(x):\n    return type(x) is np.ndarray")) == "package.py:2"
+
+
+MEMBERSHIPS = {
+    "in": lambda x: x * (2.0 if type(x) in (float, int) else 3.0),
+    "not in": lambda x: x * (3.0 if type(x) not in (list, np.float64, float) else 2.0),
+}
+
+
+@pytest.mark.parametrize("f", MEMBERSHIPS.values(), ids=MEMBERSHIPS)
+@pytest.mark.parametrize("transform", [ad.grad, ad.value_and_grad, lambda f: lambda x: ad.jvp(f, (x,), (1.0,))])
+def test_membership_in_a_tuple_of_classes_of_numbers_raises(f, transform):
+    assert line_of_decision(f) is None
+    with pytest.raises(ConversionError, match="isinstance"):
+        transform(f)(1.5)

@@ -87,12 +87,12 @@ def _over_outer_axes(f: Function, *given: Any) -> Function:
 
 def _are_arrays(signatures: Any, count: int) -> list[bool]:
     """Which arguments a signature declares as arrays: `float64[:]` of a core dimension () is an array of one element."""
-    first = next(iter([signatures] if isinstance(signatures, (str, _Type)) else signatures), None)
+    first = next(iter([signatures] if isinstance(signatures, (str, _NumbaType)) else signatures), None)
     if isinstance(first, str):
         inside = first.partition("(")[2].rpartition(")")[0]
         found = ["[" in part for part in re.split(r",(?![^\[]*\])", inside)]
     else:
-        parts = first.arguments if isinstance(first, _Type) else first if isinstance(first, tuple) else ()
+        parts = first.arguments if isinstance(first, _NumbaType) else first if isinstance(first, tuple) else ()
         found = [getattr(part, "is_array", False) for part in parts]
     return [*found, *[False] * count][:count]
 
@@ -120,7 +120,7 @@ class _Typed:
             return cls()
 
 
-class _Type:
+class _NumbaType:
     """A type of numba's, or a signature: `float64[:]`, `types.Tuple((int64, int64))`, `void(float64[:], float64)`."""
 
     def __init__(self, is_array: bool = False, arguments: tuple[Any, ...] = ()) -> None:
@@ -132,10 +132,10 @@ class _Type:
         return type(name, (Exception,), {}) if name.endswith(("Error", "Warning")) else self
 
     def __call__(self, *args: Any, **options: Any) -> Any:
-        return args[0] if len(args) == 1 and isinstance(args[0], (types.FunctionType, type)) else _Type(arguments=args)
+        return args[0] if len(args) == 1 and isinstance(args[0], (types.FunctionType, type)) else _NumbaType(arguments=args)
 
     def __getitem__(self, key: Any) -> Any:
-        return _Type(is_array=True)
+        return _NumbaType(is_array=True)
 
 
 class _Numba(types.ModuleType):
@@ -145,7 +145,7 @@ class _Numba(types.ModuleType):
         return _TYPE
 
 
-_TYPE = _Type()
+_TYPE = _NumbaType()
 NUMBA = _Numba("numba", __doc__)
 NUMBA.__dict__.update(
     **dict.fromkeys(["jit", "njit", "generated_jit", "cfunc", "stencil", "jitclass"], _as_it_is),

@@ -219,7 +219,7 @@ def _choose(root: Term) -> set[Term]:
     return named
 
 
-class Python(Infix):
+class PythonTerms(Infix):
     """Source that runs with `import numpy as np` and `from scipy import special`."""
 
     notation = _Source()
@@ -231,7 +231,7 @@ class Python(Infix):
         return super().number(value)
 
 
-class Latex(Infix):
+class LatexTerms(Infix):
     """LaTeX, for mathematics mode."""
 
     notation = _Latex()

@@ -122,6 +122,7 @@ def _scan(
     policy: Checkpoint,
     transform: str,
 ) -> tuple[Any, Any]:
+    """The loop as one op, if its body can be staged; if the body asks for numbers, iteration by iteration."""
     rows = [strong(x) for x in rows]
     example = row_structure.unflatten([_Row(x) for x in rows])
 

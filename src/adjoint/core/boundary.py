@@ -1,4 +1,4 @@
-"""What leaves a public entry point (`boundary`): errors without our frames, and in our words where C code has replaced them.
+"""Errors that leave a public entry point (`boundary`): without our frames, and in our words if C code has replaced them.
 
 Library code may replace an error that we raise by its own, or refuse a traced value before we are asked. `is_bug` tells a
 mistake in our code from an error about the user's program.

@@ -21,8 +21,7 @@ from ..eager.record import eventually, recorder
 from ..ops import elementwise as ops
 from ..ops import integer
 from ..ops.linalg import matmul
-from ..staging.guard import OPERATOR_MODULES
-from ..staging.python import OPERATORS
+from ..staging.python import OPERATOR_MODULES, OPERATORS
 from ..staging.stage import Stage
 from .concrete import primal
 from .elementwise import absolute, divmod_, power

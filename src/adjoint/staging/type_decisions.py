@@ -2,9 +2,9 @@
 
     return 2 * x if type(x) is float else x        # False of a traced float: `is` compares two addresses and calls nothing
 
-`type(x) == float` raises, and so does a tuple of classes. Anything else that is done with the result of `type` is found in the
-bytecode, but for what cannot depend on the class of a traced value: `type(self)`, a name in an f-string, an attribute, a call,
-and a comparison with a class that stands for no traced value, as in `type(layer) is Dense`.
+`type(x) == float` raises, and so does `type(x) in (float, int)`. Anything else that is done with the result of `type` is found in
+the bytecode, except what cannot depend on the class of a traced value: `type(self)`, a name in an f-string, an attribute, a call,
+and a comparison with classes that stand for no traced value, as in `type(layer) is Dense` and `type(tree) in (list, tuple)`.
 """
 
 from __future__ import annotations
@@ -32,24 +32,21 @@ _FORMATS = ("FORMAT", "CONVERT")  # in an f-string
 
 
 class Decision(NamedTuple):
-    """A use of `type(x)`: its line, and the class that the result is compared with, as a global and its attributes."""
+    """A use of `type(x)`: its line, and the classes that the result is compared with, each as a global and its attributes."""
 
     line: int
-    compared: tuple[str, ...] | None
+    compared: tuple[tuple[str, ...], ...] | None
     by_identity: bool
 
     def is_harmless(self, f: types.FunctionType) -> bool:
-        """Whether it is the same for a tracer: the class stands for no traced value, or `==` raises.
+        """Whether it is the same for a tracer: the classes stand for no traced value, or `==` raises.
 
         In an installed package only a comparison with such a class counts: much of them asks for the type of other objects.
         """
         if self.compared is None:
             return is_of_package(str(f.__globals__.get("__name__")))
-        name, *attributes = self.compared
-        cls = _global(f, name)
-        for attribute in attributes:
-            cls = getattr(cls, attribute, None)
-        return isinstance(cls, type) and not (self.by_identity and issubclass(cls, _TRACED))
+        classes = [_at(f, path) for path in self.compared]
+        return all(isinstance(cls, type) and not (self.by_identity and issubclass(cls, _TRACED)) for cls in classes)
 
 
 def line_of_decision(f: Any) -> str | None:
@@ -120,6 +117,15 @@ def _global(f: types.FunctionType, name: str) -> Any:
     return f.__globals__.get(name, f.__builtins__.get(name))  # type: ignore[attr-defined]
 
 
+def _at(f: types.FunctionType, path: tuple[str, ...]) -> Any:
+    """What a global and its attributes refer to; None if that is not known."""
+    name, *attributes = path
+    found = _global(f, name)
+    for attribute in attributes:
+        found = getattr(found, attribute, None)
+    return found
+
+
 def _line(f: types.FunctionType) -> str | None:
     if _global(f, "type") is not type:  # the user's own
         return None
@@ -163,7 +169,11 @@ def _decision(instructions: list[dis.Instruction], at: int) -> Iterator[Decision
         if instructions[use].argval in _NAMES and not instructions[use + 1].opname.startswith(_FORMATS):
             yield Decision(line, None, True)
         return
-    compared = _path(instructions[:use]) if name in _COMPARISONS else None
+    before = instructions[:use]
+    compared = _classes(before, 1) if name in _COMPARISONS else None
+    if name == "CONTAINS_OP" and before[-1].opname == "BUILD_TUPLE":  # compares by `==`
+        count = before.pop().arg or 0
+        compared = _classes(before, count)
     yield Decision(line, compared, name == "IS_OP")
 
 
@@ -185,14 +195,18 @@ def _span(i: dis.Instruction) -> tuple[tuple[int, int], tuple[int, int]]:
     return (p.lineno, p.col_offset), (p.end_lineno, p.end_col_offset)
 
 
-def _path(instructions: list[dis.Instruction]) -> tuple[str, ...] | None:
-    """The global, with its attributes, that the last instructions load."""
+def _classes(instructions: list[dis.Instruction], count: int) -> tuple[tuple[str, ...], ...] | None:
+    """So many globals, with their attributes, that the last instructions load; None if they load anything else."""
+    found: list[tuple[str, ...]] = []
     attributes: list[str] = []
     for i in reversed(instructions):
+        if len(found) == count:
+            break
         if i.opname == "LOAD_ATTR":
             attributes.append(i.argval)
         elif i.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
-            return (i.argval, *reversed(attributes))
+            found.append((i.argval, *reversed(attributes)))
+            attributes = []
         elif i.opname not in ("PUSH_NULL", "NOP"):
             return None
-    return None
+    return tuple(found) if len(found) == count else None

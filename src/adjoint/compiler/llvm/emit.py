@@ -123,7 +123,7 @@ class ModulePart(NamedTuple):
     is_shared: bool = False  # with other programs
 
 
-class Kept:
+class SharedCode:
     """The code of parts that programs share."""
 
     def read(self, part: ModulePart) -> bytes | None:
@@ -133,10 +133,10 @@ class Kept:
         pass
 
 
-NOTHING = Kept()
+NOTHING = SharedCode()
 
 
-def object_code(text: str, quickly: bool = False, kept: Kept = NOTHING) -> list[bytes]:
+def object_code(text: str, quickly: bool = False, kept: SharedCode = NOTHING) -> list[bytes]:
     """The machine code of a program, in as many parts as were compiled in parallel.
 
     `quickly` skips the optimiser, for code that would not gain from it. Parts that are `kept` are not compiled.

@@ -56,13 +56,13 @@ def _blas_is_narrow() -> bool:
 
 
 def emit(routine: StepRoutine, step: Product) -> None:
-    product = _Packed(routine, step)
+    product = _PackedProduct(routine, step)
     name = routine.module.function("product", product.define())
     routine.module.declared |= product.code.declared
     routine.in_pieces(name, [v.buffer for v in (step.left, step.right, step.out)], product.count, product.pieces)
 
 
-class _Packed(Microkernel):
+class _PackedProduct(Microkernel):
     """Writes the function of buffers, start and length, which computes a part of the product."""
 
     def __init__(self, routine: StepRoutine, step: Product) -> None:
