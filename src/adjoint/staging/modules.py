@@ -13,8 +13,8 @@ import sys
 import types
 from typing import TYPE_CHECKING, Any
 
+from ..core.counterparts import counterpart
 from ..core.places import Check, Load
-from ..core.plain_scipy import counterpart
 from .classify import CODE, DATA, EMPTY, PLAIN, advice, builtins_of, is_installed, is_of_package, source_of
 from .reach import is_library
 from .stand_ins import IMPURE, Refused, is_static, stand_in

@@ -36,10 +36,10 @@ import numpy as np
 
 from ..core.bind import FRESH, Traced
 from ..core.code import describe, names_in, strings_in
+from ..core.counterparts import counterpart
 from ..core.errors import LABELLED, UnsupportedError
 from ..core.home import OWN, package_of
 from ..core.places import Check, Contents, DecimalContext, Equal, Labelled, Load, Place, items_of
-from ..core.plain_scipy import counterpart
 from ..core.quick import Quick
 from ..device import gpu
 from ..device.arrays import gpu_of

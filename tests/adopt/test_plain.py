@@ -22,7 +22,7 @@ from scipy.stats import norm
 import adjoint as ad
 from adjoint.compiler.jit import CompileWarning
 from adjoint.core.errors import ConversionError
-from adjoint.core.plain_scipy import reaches
+from adjoint.core.counterparts import reaches
 
 X = np.array([1.0, 2.0, 3.0])
 SCALE = 2.0

@@ -6,7 +6,7 @@
 
 NumPy's functions and SciPy's ufuncs ask a traced value what to do; these do not. Where a transform runs a function of the user's,
 they are replaced: while staging as the names are read (`staging/reads.py`), elsewhere in a copy of the function
-(`adopt/plain_scipy.py`), which is made if the function reaches one of them (`reaches`).
+(`adopt/plain.py`), which is made if the function reaches one of them, or asks for the class of a value (`reaches`).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from weakref import WeakKeyDictionary
 
 from .code import names_in
 from .home import OWN, is_installed, package_of
+from .type_decisions import decisions
 
 _SCIPY = "scipy"
 _BELOW = f"{_SCIPY}."
@@ -92,14 +93,14 @@ _reaching: WeakKeyDictionary[types.FunctionType, bool] = WeakKeyDictionary()
 
 
 def reaches(f: types.FunctionType) -> bool:
-    """Whether a function of the user's, or one that it calls by name, names something that has a counterpart.
+    """Whether a function of the user's, or one that it calls by name, names something with a counterpart or decides by `type(x)`.
 
     What it names is looked at once: a function keeps its answer when a global is bound to something else later.
     """
     known = _reaching.get(f)
     if known is None:
         known = _reaching[f] = False  # of a function that calls itself
-        if can_be_copied(f) and any(map(leads_there, _named_in(f))):
+        if can_be_copied(f) and (decisions(f) or any(map(leads_there, _named_in(f)))):
             known = _reaching[f] = True
     return known
 
