@@ -270,3 +270,15 @@ def test_other_functions_are_refused_with_advice():
     x = ad.array(X, requires_grad=True)
     with pytest.raises(ConversionError, match=r"use adjoint\.scipy\.special\.logsumexp"):
         scipy.special.logsumexp(x)  # outside of any function
+
+
+def test_compiled_functions_that_run_eagerly_inside_a_transform():
+    def draws(x):
+        return logsumexp(x) * (1.0 + 0.0 * np.random.default_rng().normal()) + np.random.uniform(0.0, 0.0)
+
+    f = ad.jit(draws)
+    with pytest.warns(CompileWarning, match="random"):
+        f(X)
+    np.testing.assert_allclose(ad.grad(f)(X), softmax(X), rtol=1e-12)
+    np.testing.assert_allclose(ad.jvp(f, (X,), (X,))[1], softmax(X) @ X, rtol=1e-12)
+    np.testing.assert_allclose(ad.vmap(f)(np.stack([X, 2 * X])), [logsumexp(X), logsumexp(2 * X)], rtol=1e-12)
