@@ -72,6 +72,7 @@ from .classify import (
 from .lazy import Elsewhere
 from .memo import Memo
 from .objects import Objects
+from .packages import PackageState
 from .purity import is_alone, refused
 from .reach import is_library, is_of_library, is_ours, is_users
 from .stage import Stage
@@ -108,6 +109,7 @@ class Reads:
         self.names: set[str] = set()  # of globals and attributes in the functions it runs
         self.asked: set[str] = set()  # of attributes that may be missing
         self.uncopied = Uncopied(self)
+        self.packages = PackageState()
         self._fixed: set[Any] = set()  # places whose object must stay, by key
         self._library_functions: list[types.FunctionType] = []
         self._own_class: list[tuple[Any, str]] = []  # constants of the user's own classes, enums among them
@@ -159,6 +161,8 @@ class Reads:
             self.uncopied.add(type(value))
             self.uncopied.attributes_of(value, name, self.names)
         self.uncopied.finish()
+        if self.packages.settle():
+            self.note(At(Load.FIXED, PackageState, None, "the state of installed packages"), Check.TEST, self.packages)
         for name, unwritten in self.unwritten:
             if not unwritten():
                 raise self.refuse(
@@ -543,8 +547,11 @@ class Reads:
         if (ours := counterpart(value)) is not None:
             return self.fix(at, value, ours)
         if isinstance(value, (types.FunctionType, type)) and is_of_package(value.__module__):
+            self.packages.add(value)
             return self.fix(at, value)  # it runs as it is
         is_own = not isinstance(value, (*DATA, *CODE))
+        if isinstance(value, types.MethodType) or (is_own and is_of_package(type(value).__module__)):
+            self.packages.add(value)
         is_record = isinstance(value, tuple) and type(value) is not tuple and not hasattr(value, "_fields")  # `sys.float_info`
         return self.fix(at, value, stand_in(value, at.name)) if is_own or is_record else self.met(value, at)
 
