@@ -15,7 +15,6 @@ import pytest
 import adjoint as ad
 from adjoint.compiler.jit import CompileWarning
 from adjoint.compiler.specialization import Specialization
-from adjoint.core.errors import ConversionError
 from adjoint.staging.type_queries import compares_identity
 
 

@@ -27,7 +27,7 @@ _PLAIN = frozenset({int, float, complex, bool, str, bytes, type(None), np.ndarra
 def line_of_decision(f: Any, as_run: Callable[[Any], Any] = lambda x: x) -> str | None:
     """The line on which a function, or one that it can reach, decides by the real `type(x)` of a value that may be traced.
 
-    `as_run` gives what a transform runs in place of a function. None for the copy of a function that `jit` stages: its `type` knows
+    `as_run` gives what a transform runs in place of a function. None for the copy that `jit` stages: its `type` knows
     traced values. What is found is kept for the code of the function, while the names that were met stand for functions of the
     same code and objects of the same classes.
     """
