@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.spatial import KDTree
 
 import adjoint as ad
 from adjoint.compiler.arguments import DEFAULT, Arguments
@@ -38,9 +39,9 @@ def test_an_array_that_is_read_outside_is_an_input():
 
 
 def test_an_array_for_code_that_takes_plain_arrays_only_is_a_constant():
-    found, _ = staged(lambda x: x * np.polynomial.Polynomial(TABLE)(1.0), np.ones(3))
+    found, _ = staged(lambda x: x * KDTree(TABLE[:, None]).query([-1.0])[0], np.ones(3))
     assert len(found.graph.input_types) == 1
-    np.testing.assert_allclose(found.graph.run_flat([np.ones(3)])[0], np.sum(TABLE))
+    np.testing.assert_allclose(found.graph.run_flat([np.ones(3)])[0], 3.0)
 
 
 def test_an_array_that_is_read_at_a_traced_index_is_an_input():
