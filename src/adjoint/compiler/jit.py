@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..api.arguments import adopted, check_callable, name_of
+from ..api.arguments import adopted, callee, check_callable, name_of
 from ..api.transformed import NotCompiledError, Transformed
 from ..core.bind import Traced, is_tracking, unwrap_fresh
 from ..core.boundary import adjoint_error_behind, boundary, is_bug, passed_boundary
@@ -250,7 +250,7 @@ class Jitted:
         leaves = self.arguments.given(args, kwargs)[0]
         copies = own_together(leaves) if inside or not gpus else [own_on_host(x) for x in leaves]
         positional, named = self.arguments.replaced(args, kwargs, copies)
-        result = self.f(*positional, **named)
+        result = (callee(self.f) if inside else self.f)(*positional, **named)
         return map_leaves(functools.partial(sent, gpus[0]), result) if gpus else result
 
     def _inside(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

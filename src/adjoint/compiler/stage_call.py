@@ -26,6 +26,7 @@ from ..source.scope import ADOPTED_LOOPS, ALL, Scope, reaches_adopted
 from ..staging.guard import Guarded
 from ..staging.purity import Draws, difference, is_alone, watched
 from ..staging.reads import Reads
+from ..staging.unread import unread
 from .arguments import WEAK, Arguments, check_gpus, to_stage
 from .recompilation import varying_lines
 from .specialization import Signature, Specialization, Staged, in_rows
@@ -138,8 +139,9 @@ def stage_call(
             raise UnsupportedError("it returns a Python integer beyond 64 bits")
         stage.conclude()
         guards = list(stage.guards.values())
-        # The last output is the conjunction of the guards, if there are any.
-        graph = stage.graph(re.sub(r"\W", "", name_of(f)) or "f", [*outputs, stage.holds()] if guards else outputs)
+        # Behind the results are values that are computed because they may fail; last the conjunction of the guards, if any.
+        answers = [stage.holds()] if guards else []
+        graph = stage.graph(re.sub(r"\W", "", name_of(f)) or "f", [*outputs, *unread(stage, [*outputs, *answers]), *answers])
     if (bool in signature.weak or stage.has_bools) and arguments.line_of_bool is not None:
         raise UnsupportedError(
             "it compares by identity with True or False, which no traced bool is; write `if x:`, or name the argument in "

@@ -83,6 +83,7 @@ class Guarded(PythonNumbers):
         "pending",
         "program",
         "reserved",
+        "risky",
         "seen",
         "selections",
         "shared",
@@ -102,6 +103,7 @@ class Guarded(PythonNumbers):
         self.failed = False  # an op could not be computed: what the function did about it is right for this call only
         self.depth = len(calls_under_way())  # those that the function is called from
         self.attempts: list[range] = []  # results of ops that may fail, and whose failure the function may catch
+        self.risky: dict[int, int] = {}  # results of ops that may fail: the first, and how many there are
         self.program = ColumnWriter()
         self.numbers = KnownValues(self.program)
         self.seen: dict[Any, _Known] = {}  # by the facts that determine the types of an equation
@@ -221,8 +223,11 @@ class Guarded(PythonNumbers):
         first = self.shared_equation(op, operands, params, known)
         if known.is_plain and not self.light:  # most equations
             return Traced(self, None, (first, known.types[0], known.array))
-        if known.may_fail and in_a_try(self.depth):
-            self.attempts.append(range(first, first + len(known.types)))
+        if known.may_fail:
+            if in_a_try(self.depth):
+                self.attempts.append(range(first, first + len(known.types)))
+            else:
+                self.risky[first] = len(known.types)
         if op.many:
             array = op.gives_array(args)
             return tuple([Traced(self, None, (n, t, t.shape != () or array)) for n, t in enumerate(known.types, first)])

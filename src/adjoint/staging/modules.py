@@ -95,8 +95,11 @@ class Modules:
         if (ours := counterpart(value)) is not None:
             return self.reads.fix(at, value, ours)
         if isinstance(value, (types.FunctionType, type)) and is_of_package(value.__module__):
+            self.reads.packages.add(value)
             return self.reads.fix(at, value)  # it runs as it is
         is_own = not isinstance(value, (*DATA, *CODE))
+        if isinstance(value, types.MethodType) or (is_own and is_of_package(type(value).__module__)):
+            self.reads.packages.add(value)
         is_record = isinstance(value, tuple) and type(value) is not tuple and not hasattr(value, "_fields")  # `sys.float_info`
         return self.reads.fix(at, value, stand_in(value, at.name)) if is_own or is_record else self.reads.met(value, at)
 

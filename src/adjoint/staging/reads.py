@@ -65,6 +65,7 @@ from .lazy import Elsewhere
 from .memo import Memo
 from .modules import Modules
 from .objects import Objects
+from .packages import PackageState
 from .purity import is_alone, refused
 from .reach import is_of_library, is_ours, is_users
 from .stage import Stage
@@ -101,6 +102,7 @@ class Reads:
         self.names: set[str] = set()  # of globals and attributes in the functions it runs
         self.asked: set[str] = set()  # of attributes that may be missing
         self.uncopied = Uncopied(self)
+        self.packages = PackageState()
         self._fixed: set[Any] = set()  # places whose object must stay, by key
         self._library_functions: list[types.FunctionType] = []
         self._own_class: list[tuple[Any, str]] = []  # constants of the user's own classes, enums among them
@@ -152,6 +154,8 @@ class Reads:
             self.uncopied.add(type(value))
             self.uncopied.attributes_of(value, name, self.names)
         self.uncopied.finish()
+        if self.packages.settle():
+            self.note(At(Load.FIXED, PackageState, None, "the state of installed packages"), Check.TEST, self.packages)
         for name, unwritten in self.unwritten:
             if not unwritten():
                 raise self.refuse(
