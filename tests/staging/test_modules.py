@@ -93,7 +93,9 @@ def _as_before(monkeypatch):
     sys.modules.pop(NAME, None)
 
 
-@pytest.mark.parametrize("transform", [lambda f: f, lambda f: ad.vmap(f), lambda f: ad.grad(lambda x: np.sum(f(x)))], ids=str)
+@pytest.mark.parametrize(
+    "transform", [lambda f: f, lambda f: ad.vmap(f), lambda f: ad.grad(lambda x: np.sum(f(x)))], ids=["plain", "vmap", "grad"]
+)
 @pytest.mark.parametrize("kind", VALUES)
 @pytest.mark.parametrize("way", WAYS)
 def test_changes_are_seen(way, kind, transform):

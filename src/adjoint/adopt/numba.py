@@ -59,7 +59,7 @@ def _over_outer_axes(f: Function, *given: Any) -> Function:
     inputs, _, outputs = str(given[-1]).replace(" ", "").partition("->")
     cores, results = _axes(inputs), _axes(outputs)
     declared = _are_arrays(given[0] if len(given) > 1 else (), len(cores))
-    as_array = [whole and not core for whole, core in zip(declared, cores, strict=True)]  # of one element
+    as_array = [is_array and not core for is_array, core in zip(declared, cores, strict=True)]
 
     @functools.wraps(f)
     def call(*args: Any) -> Any:
@@ -70,13 +70,10 @@ def _over_outer_axes(f: Function, *given: Any) -> Function:
         outer = np.broadcast_shapes(*[x.shape[: x.ndim - len(core)] for x, core in zip(arrays, cores, strict=True)])
         dtype = np.result_type(*[x.dtype for x in arrays], np.float64)
         made = list(args[len(cores) :]) or [anp.zeros((*outer, *[sizes[n] for n in core]), dtype=dtype) for core in results]
-        for at in np.ndindex(outer):
+        for at in np.ndindex(outer):  # f is called for one core of each array; a core without axes is an array of one element
             parts = [y[at] if core else y[(*at, None)] for y, core in zip(made, results, strict=True)]
             cells = [x[_within(at, x.ndim - len(core), x.shape)] for x, core in zip(arrays, cores, strict=True)]
-            cells = [
-                anp.reshape(x, (1,)) if whole and not core else x for x, core, whole in zip(cells, cores, as_array, strict=True)
-            ]
-            f(*cells, *parts)
+            f(*[anp.reshape(x, (1,)) if is_array else x for x, is_array in zip(cells, as_array, strict=True)], *parts)
             for y, part, core in zip(made, parts, results, strict=True):
                 y[at] = part if core else part[0]
         found = tuple([y if np.ndim(y) else y[()] for y in made])

@@ -6,9 +6,9 @@
         except TypeError:            |        return 0.0
             return 0.0               |
 
-A function may catch an error of ours, or decide by `type(x)`. Then it also runs on plain numbers; if the results differ, the
-transform raises an error. Two formulas with different derivatives may agree at a single point, as `x * x` and `x` do at 1, so
-the results are also compared next to it.
+It may catch an error of ours, or decide by `type(x)`. Its result counts if the function gives the same on plain numbers.
+Otherwise the transform raises an error. Two formulas with different derivatives may agree at a single point, as `x * x` and `x`
+do at 1, so derivatives are compared next to it too.
 """
 
 from __future__ import annotations
