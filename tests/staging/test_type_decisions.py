@@ -2,11 +2,13 @@
 
 import collections
 import types
+import warnings
 
 import numpy as np
 import pytest
 
 import adjoint as ad
+from adjoint.compiler.jit import CompileWarning
 from adjoint.core.errors import ConversionError
 from adjoint.core.type_decisions import decisions
 from adjoint.staging.type_decisions import line_of_decision
@@ -112,7 +114,9 @@ def test_a_decision_is_that_of_the_function(name, argument):
 
 def result(run, *args):
     try:
-        return run(*args)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CompileWarning)
+            return run(*args)
     except ad.AdjointError as error:
         return error
 

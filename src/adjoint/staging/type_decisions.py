@@ -80,19 +80,22 @@ def _search(f: Any, as_run: Callable[[Any], Any]) -> _Found:
 def _kind(x: Any) -> Any:
     """What decides which code an object runs: of a function its code and what it holds, of another object its class."""
     if isinstance(x, types.FunctionType):
-        return weakref.ref(x) if _held(x) else x.__code__
+        return weakref.ref(x) if _contents(x) else x.__code__
     return x if isinstance(x, (type, types.ModuleType)) else type(x)
 
 
-def _held(f: Any) -> tuple[Any, ...]:
-    """The kinds of what the closure and the defaults of a function hold, but for numbers, text and arrays."""
+def _contents(f: Any) -> list[Any]:
+    """What the closure and the defaults of a function hold, but for numbers, text and arrays."""
     cells = getattr(f, "__closure__", None) or ()
     if not cells and not getattr(f, "__defaults__", None) and not getattr(f, "__kwdefaults__", None):
-        return ()
+        return []
     held = [cell.cell_contents for cell in cells if cell != _EMPTY]
-    return tuple(
-        [_kind(x) for x in (*held, *(f.__defaults__ or ()), *(f.__kwdefaults__ or {}).values()) if type(x) not in _PLAIN]
-    )
+    held += [*(f.__defaults__ or ()), *(f.__kwdefaults__ or {}).values()]
+    return [x for x in held if type(x) not in _PLAIN]
+
+
+def _held(f: Any) -> tuple[Any, ...]:
+    return tuple(map(_kind, _contents(f)))
 
 
 _EMPTY = types.CellType()
