@@ -35,15 +35,20 @@ def run_protected(f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, 
     try:
         return f(*args, **kwargs)
     except ValueError as error:
-        if not guard.has_views or isinstance(error, AdjointError) or "read-only" not in str(error):
+        if not guard.is_cause(error):
             raise
-        raise ReadOnlyError(
-            f"{last_line(error)} writes to a read-only array: an array passed to a transform is never changed; write to a copy "
-            "(X = X.copy()), or compute a new array (X = X - 1 instead of X -= 1)"
-        ) from error
+        raise read_only(error) from error
     finally:
         if guard.copies:
             guard.hand_back()
+
+
+def read_only(error: ValueError) -> ReadOnlyError:
+    """NumPy's error for a write to a read-only view, in our words."""
+    return ReadOnlyError(
+        f"{last_line(error)} writes to a read-only array: an array passed to a transform is never changed; write to a copy "
+        "(X = X.copy()), or compute a new array (X = X - 1 instead of X -= 1)"
+    )
 
 
 class Protection:
@@ -76,6 +81,10 @@ class Protection:
         if handed is not x:
             self.owners[id(handed)] = x
         return handed
+
+    def is_cause(self, error: ValueError) -> bool:
+        """Whether an error may come from a write to one of the read-only views."""
+        return self.has_views and not isinstance(error, AdjointError) and "read-only" in str(error)
 
     def array(self, x: Any) -> Any:
         if x.size <= COPIED and x.base is None:
