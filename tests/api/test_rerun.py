@@ -7,6 +7,7 @@ import random
 
 import numpy as np
 import pytest
+from scipy.integrate import solve_ivp
 
 import adjoint as ad
 import adjoint.numpy as anp
@@ -131,10 +132,47 @@ def own_buffers(checkpoint, x):
     return np.sum(np.sin(out)) + np.sum(part * part) + np.sum(v)
 
 
+class Solver:
+    """An object that is in a cycle with its own function, as those of solve_ivp are."""
+
+    def __init__(self, v):
+        self.state = anp.zeros(3)
+        self.step = lambda k: self.write(k, v)
+
+    def write(self, k, v):
+        self.state[k] = v[k] * self.state[k - 1] + v[0]
+
+
+def cyclic_garbage(checkpoint, x):
+    def f(v):
+        solver = Solver(v)
+        for k in range(3):
+            solver.step(k)
+        return np.sum(solver.state)
+
+    return checkpoint(f)(x) + checkpoint(f)(x * 2.0)
+
+
+def solver_of_scipy(checkpoint, x):
+    def f(v):
+        return solve_ivp(lambda t, y: v[0] - y * v[1], (0.0, 1.0), [1.5]).y[0, -1]
+
+    return checkpoint(f)(x)
+
+
 @pytest.mark.parametrize(
     "program",
     [
-        *(loop_variable, global_variable, default_and_partial, helper_with_a_closure, recursive, array_that_changes),
+        *(
+            cyclic_garbage,
+            solver_of_scipy,
+            loop_variable,
+            global_variable,
+            default_and_partial,
+            helper_with_a_closure,
+            recursive,
+            array_that_changes,
+        ),
         *(argument_that_changes, legacy_draws, generator, generator_of_an_object, counter_in_a_closure, own_buffers),
     ],
     ids=lambda f: f.__name__,

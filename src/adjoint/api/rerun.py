@@ -12,6 +12,7 @@ that leaves the function in another way than as a result (a list, an attribute) 
 from __future__ import annotations
 
 import functools
+import gc
 import random
 import types
 import weakref
@@ -69,7 +70,7 @@ class Again:
             written.reset(token)
         del inside
         own = {id(y.root if isinstance(y, View) else y) for y in results if isinstance(y, Traced)}
-        if any((x := reference()) is not None and id(x) not in own for reference in log):
+        if _has_survivors(log, own):
             raise ReadOnlyError(
                 f"{name_of(self.f)} writes to an outside array, which cannot be repeated; in a function given to "
                 "checkpoint, return what is to be kept"
@@ -147,6 +148,17 @@ class Again:
             return
         parts = (x, *getattr(x, "__dict__", {}).values(), *(flatten(x)[0] if isinstance(x, (list, tuple, dict)) else ()))
         self.generators += [part for part in parts if isinstance(part, _GENERATORS) and part not in self.generators]
+
+
+def _has_survivors(log: Sequence[weakref.ref[Traced]], own: set[int]) -> bool:
+    """Whether an array that was written to outlives the run, other than as a result. Objects of the run that refer to each other
+    (the solver of an ODE) live until the garbage collector finds them."""
+    for generation in (None, 0, 1, 2):
+        if generation is not None:
+            gc.collect(generation)
+        if not any(reference() is not None and id(reference()) not in own for reference in log):
+            return False
+    return True
 
 
 # -- random numbers ---------------------------------------------------------------------------------------------
