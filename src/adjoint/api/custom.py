@@ -320,5 +320,5 @@ class _Checkpoint(_Custom):
             return _pull_again(functools.partial(again.second, run), values, gs, known)
 
         first = lambda values: again.first(run, values)
-        results = CustomCall(name_of(self.f), first, None, forward, pull, follows=True)(leaves)
+        results = CustomCall(name_of(self.f), first, None, forward, pull, follows=True, may_write=False)(leaves)
         return found["out"].unflatten(results)

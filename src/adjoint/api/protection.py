@@ -17,9 +17,11 @@ from typing import Any
 
 import numpy as np
 
+from ..core.bind import snapshot
 from ..core.errors import AdjointError, ReadOnlyError, last_line, runs_inside
 from ..core.memory import is_writeable
 from ..core.records import fields_of
+from ..core.tree import map_leaves
 from .arguments import callee
 
 COPIED = 1 << 12  # elements of an array that is copied; it costs little more than to make a view of it
@@ -51,6 +53,22 @@ def read_only(error: ValueError) -> ReadOnlyError:
     )
 
 
+def on_own(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of lists of leaves, such as a rule, that cannot write to what it is given: others hold it too."""
+
+    def run(*given: Any) -> Any:
+        guard = Protection()
+        owned = [[guard.own(x) for x in values] if type(values) is list else map_leaves(guard.own, values) for values in given]
+        try:
+            return function(*owned)
+        except ValueError as error:
+            if not guard.is_cause(error):
+                raise
+            raise read_only(error) from error
+
+    return run
+
+
 class Protection:
     """What stands for the user's arrays and containers during one call."""
 
@@ -75,6 +93,12 @@ class Protection:
             self.handed[id(x)] = x  # found again inside itself, it stays what it is
             return self.note(x, self.container(x))
         return x
+
+    def own(self, x: Any) -> Any:
+        """A leaf that may be written to, or a large array that may not."""
+        if type(x) is np.ndarray:
+            return x if not is_writeable(x) else x.copy(order="K") if x.size <= COPIED else self.array(x)
+        return snapshot(x)
 
     def note(self, x: Any, handed: Any) -> Any:
         self.handed[id(x)] = handed

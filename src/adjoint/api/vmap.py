@@ -144,7 +144,7 @@ def _apply(
         if place is None:
             if isinstance(y, Traced) and y.by is batch:
                 raise BatchError("out_axes is None for a result that differs between examples; give it an axis")
-            finished.append(_own(y, held))
+            finished.append(_own(np.array(y) if isinstance(y, np.ndarray) else y, held))  # it may be the user's
             places_out.append(None)
             continue
         ndim = len(batch.shape(y) if isinstance(y, Traced) and y.by is batch else shape_of(y)) + 1
