@@ -67,7 +67,7 @@ class CustomCall:
     ) -> None:
         self.name, self.follows = name, follows
         self.plain = f  # a call without a transform is one of the function itself
-        self.f = on_own(f) if may_write else f
+        self.f = on_own(f, frozen=True) if may_write else f
         self.push, self.forward, self.pull = (
             on_own(rule) if may_write and rule is not None else rule for rule in (push, forward, pull)
         )

@@ -53,12 +53,16 @@ def read_only(error: ValueError) -> ReadOnlyError:
     )
 
 
-def on_own(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of lists of leaves, such as a rule, that cannot write to what it is given: others hold it too."""
+def on_own(function: Callable[..., Any], frozen: bool = False) -> Callable[..., Any]:
+    """A function of lists of leaves, such as a rule, that cannot write to what it is given: others hold it too.
+
+    It may write to copies, unless its arguments are `frozen`: where NumPy would have it change them, a write is an error.
+    """
 
     def run(*given: Any) -> Any:
         guard = Protection()
-        owned = [[guard.own(x) for x in values] if type(values) is list else map_leaves(guard.own, values) for values in given]
+        own = guard.frozen if frozen else guard.own
+        owned = [[own(x) for x in values] if type(values) is list else map_leaves(own, values) for values in given]
         try:
             return function(*owned)
         except ValueError as error:
@@ -97,8 +101,14 @@ class Protection:
     def own(self, x: Any) -> Any:
         """A leaf that may be written to, or a large array that may not."""
         if type(x) is np.ndarray:
-            return x if not is_writeable(x) else x.copy(order="K") if x.size <= COPIED else self.array(x)
+            return x.copy(order="K") if x.size <= COPIED else self.frozen(x)
         return snapshot(x)
+
+    def frozen(self, x: Any) -> Any:
+        """A leaf that may not be written to."""
+        if type(x) is not np.ndarray or not is_writeable(x):
+            return x
+        return self.view(x)
 
     def note(self, x: Any, handed: Any) -> Any:
         self.handed[id(x)] = handed
@@ -113,6 +123,9 @@ class Protection:
     def array(self, x: Any) -> Any:
         if x.size <= COPIED and x.base is None:
             return x.copy(order="K")
+        return self.view(x)
+
+    def view(self, x: Any) -> Any:
         self.has_views = True
         view = x.view()
         view.flags.writeable = False

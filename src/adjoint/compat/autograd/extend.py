@@ -84,7 +84,7 @@ class Primitive:
 
     def _one_by_one(self, batch: Batch, leaves: Sequence[Value], structure: Structure, kwargs: dict[str, Any]) -> Any:
         """Under vmap: a call for each example."""
-        call, results = on_own(lambda values: self(*structure.unflatten(values), **kwargs)), []
+        call, results = on_own(lambda values: self(*structure.unflatten(values), **kwargs), frozen=True), []
         for k in range(batch.size):
             results.append(call([x.value[k] if isinstance(x, Traced) and x.by is batch else x for x in leaves]))
         if not results:
@@ -138,9 +138,8 @@ class _Application:
 
     def apply(self, leaves: Sequence[Value]) -> tuple[list[Any], Any, list[Value]]:
         """Arguments, result, and leaves of the result, one level down."""
-        args = self.structure.unflatten(leaves)
-        ans = self.primitive(*args, **self.kwargs)
-        return args, ans, self.parts(ans)
+        ans = on_own(lambda values: self.primitive(*self.structure.unflatten(values), **self.kwargs), frozen=True)([*leaves])
+        return self.structure.unflatten(leaves), ans, self.parts(ans)
 
     def parts(self, ans: Any) -> list[Value]:
         if ans is None:
