@@ -1,12 +1,17 @@
 """custom_jvp, custom_vjp, checkpoint: in every mode, nested, batched, and the errors for bad rules."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
 
 import adjoint as ad
+from adjoint import extend
+from adjoint.api.protection import COPIED
+from adjoint.compat.autograd.extend import defvjp, primitive
 from adjoint.core.errors import AdjointError, ArgumentError
+from adjoint.core.tree import flatten
 
 
 @ad.custom_vjp
@@ -306,3 +311,140 @@ def test_a_cotangent_that_is_no_number_is_refused(nonsense):
     for derivative in (ad.grad(twice), ad.jit(ad.grad(twice)), ad.jacrev(twice)):
         with pytest.raises(AdjointError, match="argument"):
             derivative(1.0)
+
+
+def doubled_by_vjp(writes):
+    """2x, with a rule that may write to what it is given."""
+    f = ad.custom_vjp(lambda x: x * 2.0)
+
+    def fwd(x):
+        kept = x * 0.0 + 2.0
+        if writes:
+            x *= 2.0
+            return x, kept
+        return x * 2.0, kept
+
+    def bwd(kept, g):
+        if writes:
+            g *= kept
+            kept *= 3.0
+            return (g,)
+        return (g * kept,)
+
+    f.defvjp(fwd, bwd)
+    return f
+
+
+def doubled_by_jvp(writes):
+    f = ad.custom_jvp(lambda x: x * 2.0)
+
+    @f.defjvp
+    def rule(primals, tangents):
+        (x,), (t,) = primals, tangents
+        y = x * 2.0
+        if writes:
+            t *= 2.0
+            x *= 5.0
+            return y, t
+        return y, t * 2.0
+
+    return f
+
+
+def doubled_by_primitive(writes):
+    f = primitive(lambda x: x * 2.0)
+
+    def maker(ans, x):
+        def pull(g):
+            if writes:
+                x[:] = 0.0
+                g *= 2.0
+                return g
+            return g * 2.0
+
+        return pull
+
+    defvjp(f, maker)
+    return f
+
+
+def doubled_by_differences(writes):
+    def total(x):
+        if writes:
+            x *= 2.0
+            return np.sum(x)
+        return np.sum(x * 2.0)
+
+    f = extend.numerical(total)
+    return lambda x: f(x) + 0.0 * x
+
+
+USES = {
+    "grad": lambda f, x: ad.grad(lambda x: np.sum(f(x * 1.0) * 1.0 + f(x) + x))(x),
+    "twice": lambda f, x: ad.grad(lambda x: (lambda y: np.sum(f(y)) + np.sum(f(y) * y) + np.sum(y**2))(x + 1.0))(x),
+    "jvp": lambda f, x: ad.jvp(lambda x: f(x) * x + f(x * 2.0), (x,), (np.ones_like(x),)),
+    "pullback twice": lambda f, x: (lambda pull: (pull(np.ones_like(x)), pull(np.ones_like(x))))(ad.vjp(f, x)[1]),
+    "grad of grad": lambda f, x: ad.grad(lambda x: np.sum(ad.grad(lambda x: np.sum(f(x) ** 3))(x)))(x),
+    "vmap of grad": lambda f, x: ad.vmap(ad.grad(lambda x: np.sum(f(x) * x)))(np.stack([x, x])),
+    "compiled": lambda f, x: ad.jit(ad.grad(lambda x: np.sum(f(x) * x)))(x),
+}
+
+
+@pytest.mark.parametrize("make", [doubled_by_vjp, doubled_by_jvp, doubled_by_primitive, doubled_by_differences])
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("dtype", [float, np.float32])
+def test_rules_write_to_arrays_of_their_own(make, use, dtype):
+    """Values of a computation, residuals, cotangents and the user's arrays are also read by others."""
+    if make is doubled_by_differences and use in ("jvp", "pullback twice", "grad of grad", "vmap of grad", "compiled"):
+        pytest.skip("a sum, by differences of numbers")
+    x = np.linspace(0.5, 1.5, 3, dtype=dtype)
+    tangent_or_cotangent = np.ones(3, dtype)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what is written to is not compiled
+        found = USES[use](make(True), x)
+        expected = USES[use](make(False), x)
+    np.testing.assert_array_equal(x, np.linspace(0.5, 1.5, 3, dtype=dtype))
+    for a, b in zip(flatten(found)[0], flatten(expected)[0], strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5 if dtype is np.float32 else 1e-9)
+    if make is not doubled_by_differences:
+        ad.vjp(make(True), x)[1](tangent_or_cotangent)
+        ad.jvp(make(True), (x,), (tangent_or_cotangent,))
+        np.testing.assert_array_equal(tangent_or_cotangent, 1.0)
+
+
+def writing(x):
+    x *= 2.0
+    return x
+
+
+def written_by_jvp():
+    f = ad.custom_jvp(writing)
+    f.defjvp(lambda primals, tangents: (primals[0] * 2.0, tangents[0] * 2.0))
+    return f
+
+
+def written_by_primitive():
+    f = primitive(writing)
+    defvjp(f, lambda ans, x: lambda g: g * 2.0)
+    return f
+
+
+@pytest.mark.parametrize("make", [written_by_jvp, written_by_primitive])
+@pytest.mark.parametrize("size", [3, COPIED + 1])
+@pytest.mark.parametrize("use", ["grad", "twice", "pullback twice"])
+def test_a_function_with_a_rule_cannot_write_to_its_argument(use, size, make):
+    """Where NumPy would change the argument, the function is refused: its rule does not say how."""
+    x = np.ones(size)
+    with pytest.raises(AdjointError, match=r"test_custom.py:\d+ writes to a read-only array"):
+        USES[use](make(), x)
+    np.testing.assert_array_equal(x, 1.0)
+    np.testing.assert_array_equal(make()(x), 2.0)  # a plain call is NumPy's
+    np.testing.assert_array_equal(x, 2.0)
+
+
+@pytest.mark.parametrize("make", [doubled_by_vjp, doubled_by_jvp, doubled_by_primitive])
+def test_rules_cannot_write_to_large_arrays(make):
+    x = np.ones(COPIED + 1)
+    with pytest.raises((AdjointError, ValueError), match="read-only"):  # of a closure, NumPy's own error
+        ad.grad(lambda x: np.sum(make(True)(x * 1.0)))(x)
+    np.testing.assert_allclose(ad.grad(lambda x: np.sum(make(False)(x * 1.0)))(x), 2.0)

@@ -68,6 +68,61 @@ def test_small_arrays(container, transform):
         assert some == other
 
 
+@pytest.mark.parametrize("transform", TRANSFORMS)
+@pytest.mark.parametrize("container", ["alone", "dict"])
+@pytest.mark.parametrize("dtype", ["?", "u1", "i4", "i8", "f2", "f4", "c16", "M8[D]", "U2", "O"])
+def test_small_arrays_of_every_dtype(dtype, container, transform):
+    build, get = CONTAINERS[container]
+
+    def f(x, c):
+        a = get(c)
+        a[0] = a[1]
+        return x**2 * np.sum(a[0] == a[1])
+
+    if dtype in ("M8[D]", "U2", "O") and "jit" in transform:
+        pytest.skip("jit refuses such arguments or runs eagerly, with a warning")
+    x = np.ones(2) if transform == "vmap" else 3.0
+    before = np.array([0, 1, 2]).astype(dtype)
+    a = before.copy()
+    given = build(a)
+    TRANSFORMS[transform](f)(x, given)
+    np.testing.assert_array_equal(a, before)
+    assert get(given) is a
+
+
+@pytest.mark.parametrize("dtype", ["i8", "?", "f8"])
+@pytest.mark.parametrize("size", [3, COPIED + 1])
+def test_vmap_shares_arrays_that_cannot_be_written_to(size, dtype):
+    """A private copy, or a read-only view; floats are copied as they are written."""
+
+    def f(x, a):
+        a[0] = 0
+        return x * np.sum(a)
+
+    a = np.ones(2 * size, dtype)[::2] if size == 3 else np.ones(size, dtype)
+    if dtype == "f8":
+        np.testing.assert_array_equal(ad.vmap(f, in_axes=(0, None))(np.ones(2), a), size - 1)
+    else:
+        with pytest.raises(ReadOnlyError, match=r"test_protection.py:\d+ writes to a read-only array"):
+            ad.vmap(f, in_axes=(0, None))(np.ones(2), a)
+    np.testing.assert_array_equal(a, np.ones(size, dtype))
+
+
+@pytest.mark.parametrize("chunk_size", [None, 2])
+@pytest.mark.parametrize("in_axes", [0, (None, 0)])
+@pytest.mark.parametrize("dtype", ["i8", "f4", "f8", "c16"])
+def test_vmap_notices_a_write_by_another_name(dtype, in_axes, chunk_size):
+    a = np.ones(4, dtype)
+
+    def f(x, y=1.0):
+        a[1] = 7
+        return x**3 * y
+
+    args = (a,) if in_axes == 0 else (a, np.ones(4))
+    with pytest.raises(ReadOnlyError, match="by another name"):
+        ad.vmap(f, in_axes, chunk_size=chunk_size)(*args)
+
+
 @pytest.mark.parametrize("transform", ["grad", "jacfwd", "derivative"])
 @pytest.mark.parametrize("container", CONTAINERS)
 def test_large_arrays_and_views_are_read_only(container, transform):

@@ -7,6 +7,7 @@ import random
 
 import numpy as np
 import pytest
+from scipy.integrate import solve_ivp
 
 import adjoint as ad
 import adjoint.numpy as anp
@@ -131,10 +132,47 @@ def own_buffers(checkpoint, x):
     return np.sum(np.sin(out)) + np.sum(part * part) + np.sum(v)
 
 
+class Solver:
+    """An object that is in a cycle with its own function, as those of solve_ivp are."""
+
+    def __init__(self, v):
+        self.state = anp.zeros(3)
+        self.step = lambda k: self.write(k, v)
+
+    def write(self, k, v):
+        self.state[k] = v[k] * self.state[k - 1] + v[0]
+
+
+def cyclic_garbage(checkpoint, x):
+    def f(v):
+        solver = Solver(v)
+        for k in range(3):
+            solver.step(k)
+        return np.sum(solver.state)
+
+    return checkpoint(f)(x) + checkpoint(f)(x * 2.0)
+
+
+def solver_of_scipy(checkpoint, x):
+    def f(v):
+        return solve_ivp(lambda t, y: v[0] - y * v[1], (0.0, 1.0), [1.5]).y[0, -1]
+
+    return checkpoint(f)(x)
+
+
 @pytest.mark.parametrize(
     "program",
     [
-        *(loop_variable, global_variable, default_and_partial, helper_with_a_closure, recursive, array_that_changes),
+        *(
+            cyclic_garbage,
+            solver_of_scipy,
+            loop_variable,
+            global_variable,
+            default_and_partial,
+            helper_with_a_closure,
+            recursive,
+            array_that_changes,
+        ),
         *(argument_that_changes, legacy_draws, generator, generator_of_an_object, counter_in_a_closure, own_buffers),
     ],
     ids=lambda f: f.__name__,
@@ -220,6 +258,64 @@ def test_refused(program, words):
 def test_a_write_to_the_argument_is_refused_in_every_mode(transform):
     with pytest.raises(ad.AdjointError, match="writes to its argument"):
         transform(lambda x: writes_to_its_argument(ad.checkpoint, x))
+
+
+def kept_in_a_list(v, keep):
+    keep.append(v * v)
+
+
+def kept_in_a_dict(v, keep):
+    keep[0:1] = [{"square": v * v}["square"]]
+
+
+def kept_in_a_nest(v, keep):
+    keep.append([ad.checkpoint(lambda u: u * u)(v)][0])
+
+
+def kept_in_a_view(v, keep):
+    keep.append((v * v).reshape(-1, 1)[:, 0])
+
+
+MODES = {
+    "grad": lambda f: ad.grad(f)(X),
+    "grad of float32": lambda f: ad.grad(f)(X.astype(np.float32)),
+    "vjp of a number": lambda f: ad.vjp(lambda a: f(a * X), 0.5)[1](1.0),
+    "grad of grad": lambda f: ad.grad(lambda x: np.sum(ad.grad(f)(x)))(X),
+    "jvp": lambda f: ad.jvp(f, (X,), (X,)),
+    "vmap of grad": lambda f: ad.vmap(ad.grad(f))(np.stack([X, X])),
+    "backward": lambda f: f(ad.array(X, requires_grad=True)).backward(),
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("keeps", [kept_in_a_list, kept_in_a_dict, kept_in_a_nest, kept_in_a_view])
+def test_a_value_that_leaves_in_another_way_than_as_a_result_is_refused(keeps, mode):
+    """It has no derivative: the node of the checkpoint knows the results only."""
+
+    def f(x):
+        keep = []
+
+        def block(v):
+            keeps(v, keep)
+            return np.sin(v)
+
+        y = ad.checkpoint(block)(x)
+        return np.sum(y) + np.sum(keep[0])
+
+    with pytest.raises(ad.AdjointError, match="traced by checkpoint was used after"):
+        MODES[mode](f)
+
+
+@pytest.mark.parametrize("mode", ["grad", "jvp", "backward"])
+def test_a_value_that_is_kept_and_not_used_is_no_error(mode):
+    kept = []
+
+    def block(v):
+        kept.append(v * v)
+        return np.sin(v)
+
+    MODES[mode](lambda x: np.sum(ad.checkpoint(block)(x)))
+    assert kept
 
 
 def test_second_derivatives():

@@ -227,3 +227,12 @@ def test_a_branch_on_which_all_examples_agree(name, xs):
             assert "np.where, ad.cond" in str(error)  # noqa: PT017
         else:
             np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("out_axes", [None, 0])
+def test_a_result_shares_no_memory_with_an_outside_array(out_axes):
+    outside = np.arange(3.0)
+    for result in (outside, outside[::2], outside.reshape(3, 1)):
+        found = ad.vmap(lambda x, result=result: (x, result), out_axes=(0, out_axes))(np.ones(2))[1]
+        assert not np.shares_memory(found, outside)
+        assert found.flags.writeable

@@ -2,6 +2,8 @@
 
 import io
 import warnings
+from concurrent.futures import ThreadPoolExecutor
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -217,3 +219,44 @@ OVERFLOWING = {
 @pytest.mark.parametrize("name", OVERFLOWING)
 def test_an_overflow_is_known_in_compiled_forward_mode_whatever_form_its_number_takes(name, transform, kind):
     assert np.isnan(ad.jit(FORWARD[transform](OVERFLOWING[name]))(kind(8.6e212)))
+
+
+@pytest.mark.parametrize("start", ["pool", "thread"])
+@pytest.mark.parametrize(
+    "transform",
+    [
+        lambda f, x: ad.grad(f)(x),
+        lambda f, x: ad.jvp(f, (x,), (1.0,))[1],
+        lambda f, x: ad.vjp(f, x)[1](1.0),
+        lambda f, x: ad.grad(lambda x: ad.grad(f)(x))(x),
+        lambda f, x: ad.grad(ad.checkpoint(f))(x),
+    ],
+)
+def test_an_overflow_in_a_thread_of_the_function(transform, start):
+    """A thread has no context variables of ours, and NumPy's modes of its own, which stay as the user knows them."""
+    pool = ThreadPoolExecutor(1)
+
+    def in_thread(f):
+        if start == "pool":
+            return pool.submit(f).result()
+        found = []
+        thread = Thread(target=lambda: found.append(f()))
+        thread.start()
+        thread.join()
+        return found[0]
+
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(3):  # a thread of the pool serves several calls
+            assert np.isnan(transform(lambda x: in_thread(lambda: np.sqrt(x * x)), 1e300))
+            assert transform(lambda x: in_thread(lambda: np.sqrt(x * x)), 2.0) == transform(lambda x: np.sqrt(x * x), 2.0)
+        assert in_thread(np.geterr) == {"divide": "warn", "over": "warn", "under": "ignore", "invalid": "warn"}
+
+
+def test_a_warning_in_a_thread_names_the_line():
+    with ThreadPoolExecutor(1) as pool, warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        ad.grad(lambda x: pool.submit(lambda: np.log(x - 1.0)).result())(1.0)
+    (warning,) = caught
+    assert warning.filename == __file__
+    assert "divide by zero encountered in log" in str(warning.message)

@@ -3,6 +3,7 @@
 import array
 import collections
 import functools
+import warnings
 
 import numpy as np
 import pytest
@@ -196,8 +197,54 @@ def test_equal_numbers_are_two_keys():
         x = ad.array(equal, requires_grad=True)
         f(x).backward()
         np.testing.assert_array_equal(x.grad, [2.0, 4.0])
-    np.testing.assert_array_equal(ad.grad(counted)(equal), [2.0, 1.0])
     np.testing.assert_array_equal(ad.grad(functools.cache(lambda x: x * x))(3.0), 6.0)
+
+
+#: Functions that equal keys make differ from what they are of plain numbers: one entry, or several.
+COUNTS = {
+    "lists": counted,
+    "set": lambda x: sum(v * v for v in set(x)),
+    "length of a set": lambda x: len(set(x)) * x[0],
+    "display of a set": lambda x: len({x[0], x[1]}) * x[1],
+    "comprehension of a set": lambda x: len({v * 2 for v in x}) * x[1],
+    "frozenset": lambda x: len(frozenset(x)) * x[1],
+    "dict": lambda x: len({v: v + 1 for v in x}) * x[1],
+    "fromkeys": lambda x: len(dict.fromkeys(x)) * x[1],
+    "tuples as keys": lambda x: len({(v, 1) for v in x}) * x[1],
+}
+AT_EQUAL = {
+    "grad": lambda f, x: ad.grad(f)(x),
+    "jvp": lambda f, x: ad.jvp(f, (x,), (x,))[1],
+    "hessian": lambda f, x: ad.hessian(f)(x),
+    "grad of grad": lambda f, x: ad.grad(lambda x: np.sum(ad.grad(f)(x)))(x),
+    "checkpoint": lambda f, x: ad.grad(lambda x: ad.checkpoint(f)(x))(x),
+}
+
+
+@pytest.mark.parametrize("dtype", [float, np.float32, complex])
+@pytest.mark.parametrize("transform", AT_EQUAL)
+@pytest.mark.parametrize("count", COUNTS)
+def test_counts_of_equal_keys_are_refused(count, transform, dtype):
+    f = (lambda x: COUNTS[count](x).real) if dtype is complex else COUNTS[count]
+    if dtype is complex and transform in ("hessian", "grad of grad"):
+        pytest.skip("not of complex numbers")
+    for _ in range(2):
+        with pytest.raises(ad.AdjointError, match="equal traced numbers are distinct keys"):
+            AT_EQUAL[transform](f, np.array([1.0, 1.0], dtype))
+    apart = np.array([1.0, 2.0], dtype)
+    if dtype is not complex and count != "lists":
+        np.testing.assert_allclose(ad.jvp(f, (apart,), (apart,))[1], (f(apart * 1.001) - f(apart * 0.999)) / 0.002, rtol=1e-2)
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_counts_of_equal_keys_are_not_compiled(count):
+    f = COUNTS[count]
+    for x in (np.array([1.0, 2.0]), np.array([1.0, 1.0])):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            assert ad.jit(f)(x) == f(x)
+    with pytest.raises(ad.AdjointError, match="distinct keys"):
+        ad.jit(ad.grad(f))(np.array([1.0, 1.0]))
 
 
 def test_a_number_is_found_among_plain_ones():

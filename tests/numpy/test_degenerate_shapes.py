@@ -1,10 +1,13 @@
 """Arrays without axes or without elements, and writes of what has other axes than the place it goes to: as NumPy has them."""
 
+import warnings
+
 import numpy as np
 import pytest
 
 import adjoint as ad
 import adjoint.numpy as anp
+from adjoint.numpy.table import FUNCTIONS, UFUNCS, load_all
 
 AXIS_OF_A_NUMBER = {
     **{
@@ -192,3 +195,68 @@ def test_orders_of_arrays_without_elements_or_axes(f, shape):
     ad.grad(g)(x)
     assert seen == [wanted]
     assert outcome(ad.jit(lambda x: f(anp, x)), x) == wanted
+
+
+def _named(home, module):
+    """The functions of a module of NumPy that are ours as well, by name."""
+    load_all()
+    found = {}
+    for name in dir(module):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            f = getattr(module, name)
+        if not name.startswith("_") and callable(f) and not isinstance(f, type) and (f in FUNCTIONS or f in UFUNCS):
+            found[home + name] = f
+    return found
+
+
+#: Functions of one number: those that take it alone, and ways to call the others.
+OF_A_NUMBER = {
+    **_named("", np),
+    **_named("linalg.", np.linalg),
+    **_named("fft.", np.fft),
+    "piecewise": lambda x: np.piecewise(x, [x > 0], [lambda t: t * 2.0, 0.0]),
+    "clip": lambda x: np.clip(x, 0, 1),
+    "where": lambda x: np.where(True, x, x),
+    "interp": lambda x: np.interp(x, [0.0, 1.0], [0.0, 2.0]),
+    "quantile": lambda x: np.quantile(x, 0.5),
+    "einsum": lambda x: np.einsum(",->", x, x),
+    "tensordot": lambda x: np.tensordot(x, x, 0),
+    "inner": lambda x: np.inner(x * np.ones(2), np.ones(2)),
+    "multi_dot": lambda x: np.linalg.multi_dot([x * np.ones(2), np.eye(2), np.ones(2)]),
+    "prod of no axes": lambda x: np.prod(x, axis=()),
+    "prod with axes kept": lambda x: np.prod(x, keepdims=True),
+    "prod of an array": lambda x: np.prod(x * np.ones(2)),
+    "cov": lambda x: np.cov(x * np.arange(3.0)),
+    "read": lambda x: (x * np.ones(2))[0],
+    "read as an array": lambda x: (x * np.ones(2))[0, ...],
+    "astype": lambda x: np.astype(np.asarray(x) if isinstance(x, float) else x, np.float32),
+    "trim": lambda x: np.trim_zeros(x),
+}
+
+
+@pytest.mark.parametrize("make", [lambda: np.array(0.4), lambda: np.array(0.4, "f4"), lambda: np.float64(0.4), lambda: 0.4])
+@pytest.mark.parametrize("name", OF_A_NUMBER)
+def test_arrays_without_axes_and_scalars(name, make):
+    """A result is an array, which can be written to, or a scalar, as NumPy's is."""
+    f = OF_A_NUMBER[name]
+    kinds = lambda ys: [(isinstance(y, np.ndarray), np.shape(y)) for y in (ys if isinstance(ys, (tuple, list)) else (ys,))]
+    is_float = lambda ys: all(np.asarray(y).dtype.kind in "fc" for y in (ys if isinstance(ys, (tuple, list)) else (ys,)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            expected = f(make())
+        except (TypeError, ValueError, IndexError, AttributeError, np.linalg.LinAlgError):
+            pytest.skip("not of a number alone")
+        if not is_float(expected):
+            pytest.skip("no float")
+
+        def seen(x):
+            assert kinds(f(x)) == kinds(expected)
+            return x * 1.0
+
+        try:
+            ad.vjp(seen, make())
+            ad.jvp(seen, (make(),), (make(),))
+        except ad.AdjointError:
+            pytest.skip("refused")

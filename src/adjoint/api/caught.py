@@ -6,9 +6,9 @@
         except TypeError:            |        return 0.0
             return 0.0               |
 
-It may catch an error of ours, or decide by `type(x)`. Its result counts if the function gives the same on plain numbers.
-Otherwise the transform raises an error. Two formulas with different derivatives may agree at a single point, as `x * x` and `x`
-do at 1, so derivatives are compared next to it too.
+It may catch an error of ours, or decide by `type(x)`, or count the elements of `set(x)`, of which equal ones are distinct. Its
+result counts if the function gives the same on plain numbers. Otherwise the transform raises an error. Two formulas with
+different derivatives may agree at a single point, as `x * x` and `x` do at 1, so derivatives are compared next to it too.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 
 from ..core import handled as handled  # which watches for errors of other code
 from ..core.bind import Traced, is_staged, numbers
-from ..core.errors import AdjointError, ConversionError, UnsupportedError, refused
+from ..core.errors import AdjointError, ConversionError, UnsupportedError, refused, told_apart
 from ..core.tree import final, flatten, map_leaves
 from ..eager.tape import Tape
 from ..staging.purity import Draws
@@ -39,7 +39,7 @@ class Caught:
 
     def __init__(self, f: Function, transform: str) -> None:
         self.f, self.transform = f, transform
-        self.before = refused.get()
+        self.before, self.apart = refused.get(), told_apart.get()
         self.decision = line_of_decision(f, callee)
         self.draws = None if self.decision is None else Draws(f)
 
@@ -47,9 +47,13 @@ class Caught:
     def has_caught(self) -> bool:
         return refused.get() is not self.before
 
+    @property
+    def has_keys(self) -> bool:
+        return told_apart.get() is not self.apart
+
     def refuse(self) -> None:
         """Raise the error that the function has caught, if there is one: it is staged, perhaps for other numbers."""
-        if self.has_caught:
+        if self.has_caught or self.has_keys:
             raise self.error()
 
     def compare(
@@ -63,7 +67,7 @@ class Caught:
 
         Where a value is traced by a transform outside as well, that one compares.
         """
-        if not (self.has_caught or self.decision) or any(isinstance(x, Traced) for x in inputs):
+        if not (self.has_caught or self.decision or self.has_keys) or any(isinstance(x, Traced) for x in inputs):
             return
         error = self.error()
         try:
@@ -81,6 +85,7 @@ class Caught:
         if called is not None:
             self._compare_nearby(inputs, called, error)
         refused.set(self.before)
+        told_apart.set(self.apart)
 
     def _compare_nearby(self, inputs: Sequence[Any], called: Callable[[Sequence[Any]], Any], error: AdjointError) -> None:
         near = [nearby(x, i) for i, x in enumerate(inputs)]
@@ -114,6 +119,13 @@ class Caught:
         if self.has_caught:
             return UnsupportedError(
                 f"{name_of(self.f)} catches an error that it meets only inside {self.transform}, and continues: {refused.get()}",
+                "",
+            )
+        keys = told_apart.get()
+        if keys is not None and self.has_keys:
+            return ConversionError(
+                f"{name_of(self.f)} gives another result inside {self.transform}, where equal traced numbers are distinct keys "
+                f"of a dict or a set, since each has its own derivative ({keys[0]}); use ad.stop_gradient(x) as the key",
                 "",
             )
         return ConversionError(

@@ -13,14 +13,14 @@ from ..core.bind import Traced, unwrap_fresh
 from ..core.errors import ArgumentError, ShapeError
 from ..core.floating import quiet
 from ..core.tree import Structure, flatten, flatten_tangent, leaf_names
-from ..core.types import Type, Value, dtype_of, is_inexact, shape_of
+from ..core.types import Type, Value, shape_of
 from ..eager.backward import Pass
 from ..eager.origin import Given, Origin
 from ..eager.tape import Tape
 from .arguments import NUMBERS, callee, check_callable, name_of, output_leaf
 from .control import checkpointed
 from .custom_call import CustomCall
-from .rerun import Again
+from .rerun import Again, recorded
 
 Function = Callable[..., Any]
 
@@ -272,11 +272,9 @@ def _pull_again(
     known: dict[int, Origin],
 ) -> tuple[list[Value | None], list[Origin | None]]:
     """Record the run of a function, and pull the cotangents of its results back: those of the values, and their origins."""
-    floats = [i for i, x in enumerate(values) if isinstance(x, NUMBERS) and is_inexact(dtype_of(x))]
     with Tape("checkpoint") as inner:
-        inside = list(values)
-        for i in floats:
-            inside[i] = inner.leaf(values[i])
+        inside = recorded(inner, values)
+        floats = [i for i, x in enumerate(inside) if inner.node(x) is not None]
         nodes = [inside[i].aux for i in floats]
         results = run(inside)
     reverse, seeds, origins = Pass(nodes), [], []
@@ -322,5 +320,5 @@ class _Checkpoint(_Custom):
             return _pull_again(functools.partial(again.second, run), values, gs, known)
 
         first = lambda values: again.first(run, values)
-        results = CustomCall(name_of(self.f), first, None, forward, pull, follows=True)(leaves)
+        results = CustomCall(name_of(self.f), first, None, forward, pull, follows=True, may_write=False)(leaves)
         return found["out"].unflatten(results)

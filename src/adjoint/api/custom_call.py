@@ -25,6 +25,7 @@ from ..eager.tape import Nested, Outputs, Tape
 from ..ops.broadcast import fit, sum_, zeros_of
 from ..staging.stage import Stage
 from .arguments import NUMBERS
+from .protection import on_own
 
 Function = Callable[..., Any]
 
@@ -51,6 +52,7 @@ class CustomCall:
     forward leaves ↦ (results, residuals), and
     pull    (residuals, cotangents) ↦ cotangents of the leaves, or None
     follows whether `pull` also takes the origins of the cotangents (a dict by number), and gives those of its results (a list)
+    may_write  whether these are the user's functions, which get arrays of their own
     """
 
     def __init__(
@@ -61,8 +63,14 @@ class CustomCall:
         forward: Function | None,
         pull: Function | None,
         follows: bool = False,
+        may_write: bool = True,
     ) -> None:
-        self.name, self.f, self.push, self.forward, self.pull, self.follows = name, f, push, forward, pull, follows
+        self.name, self.follows = name, follows
+        self.plain = f  # a call without a transform is one of the function itself
+        self.f = on_own(f, frozen=True) if may_write else f
+        self.push, self.forward, self.pull = (
+            on_own(rule) if may_write and rule is not None else rule for rule in (push, forward, pull)
+        )
 
     def __call__(self, leaves: Sequence[Value]) -> list[Value]:
         leaves = [unwrap_fresh(x) for x in leaves]
@@ -78,7 +86,7 @@ class CustomCall:
             return self.on_batch(top, leaves)
         if isinstance(top, Stage):
             return self.on_stage(top, leaves)
-        return self.f(leaves)
+        return self.plain(leaves)
 
     # reverse: one node
 
@@ -101,7 +109,7 @@ class CustomCall:
             cotangents, found = pull(gs, origins)
             return fitted(cotangents, parents), [found[i] for i in wanted]
 
-        op = Opaque(self.name, self.f, None, None, many=True)
+        op = Opaque(self.name, self.plain, None, None, many=True)
         plan = ReversePlan(wanted, (), pull_wanted, pull_wanted)
         saved = (Nested(follow),) if self.follows else ()
         node = Outputs(op, list(nodes.values()), plan, saved, {}, (), None)  # type: ignore[arg-type]
@@ -190,6 +198,7 @@ class _Batched(CustomCall):
             None if call.push is None else self._push,
             None if call.forward is None else self._forward,
             None if call.pull is None else self._pull,
+            may_write=False,
         )
 
     def _f(self, xs: Sequence[Value]) -> list[Value]:
@@ -248,7 +257,7 @@ class _Staged:
         with stage.inner(call.name) as inner:
             results = call.f(self._filled([inner.input_like(f"x{i}", leaves[i]) for i in places]))
             self.body = inner.graph(call.name, results)
-        self.call = CustomCall(call.name, self._run, call.push, call.forward, call.pull)
+        self.call = CustomCall(call.name, self._run, call.push, call.forward, call.pull, may_write=False)
 
     def _run(self, leaves: Sequence[Value]) -> list[Value]:
         return self.body.run_flat([leaves[i] for i in self.places])

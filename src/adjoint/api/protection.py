@@ -17,9 +17,11 @@ from typing import Any
 
 import numpy as np
 
+from ..core.bind import snapshot
 from ..core.errors import AdjointError, ReadOnlyError, last_line, runs_inside
 from ..core.memory import is_writeable
 from ..core.records import fields_of
+from ..core.tree import map_leaves
 from .arguments import callee
 
 COPIED = 1 << 12  # elements of an array that is copied; it costs little more than to make a view of it
@@ -35,15 +37,40 @@ def run_protected(f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, 
     try:
         return f(*args, **kwargs)
     except ValueError as error:
-        if not guard.has_views or isinstance(error, AdjointError) or "read-only" not in str(error):
+        if not guard.is_cause(error):
             raise
-        raise ReadOnlyError(
-            f"{last_line(error)} writes to a read-only array: an array passed to a transform is never changed; write to a copy "
-            "(X = X.copy()), or compute a new array (X = X - 1 instead of X -= 1)"
-        ) from error
+        raise read_only(error) from error
     finally:
         if guard.copies:
             guard.hand_back()
+
+
+def read_only(error: ValueError) -> ReadOnlyError:
+    """NumPy's error for a write to a read-only view, in our words."""
+    return ReadOnlyError(
+        f"{last_line(error)} writes to a read-only array: an array passed to a transform is never changed; write to a copy "
+        "(X = X.copy()), or compute a new array (X = X - 1 instead of X -= 1)"
+    )
+
+
+def on_own(function: Callable[..., Any], frozen: bool = False) -> Callable[..., Any]:
+    """A function of lists of leaves, such as a rule, that cannot write to what it is given: others hold it too.
+
+    It may write to copies, unless its arguments are `frozen`: where NumPy would have it change them, a write is an error.
+    """
+
+    def run(*given: Any) -> Any:
+        guard = Protection()
+        own = guard.frozen if frozen else guard.own
+        owned = [[own(x) for x in values] if type(values) is list else map_leaves(own, values) for values in given]
+        try:
+            return function(*owned)
+        except ValueError as error:
+            if not guard.is_cause(error):
+                raise
+            raise read_only(error) from error
+
+    return run
 
 
 class Protection:
@@ -71,15 +98,34 @@ class Protection:
             return self.note(x, self.container(x))
         return x
 
+    def own(self, x: Any) -> Any:
+        """A leaf that may be written to, or a large array that may not."""
+        if type(x) is np.ndarray:
+            return x.copy(order="K") if x.size <= COPIED else self.frozen(x)
+        return snapshot(x)
+
+    def frozen(self, x: Any) -> Any:
+        """A leaf that may not be written to."""
+        if type(x) is not np.ndarray or not is_writeable(x):
+            return x
+        return self.view(x)
+
     def note(self, x: Any, handed: Any) -> Any:
         self.handed[id(x)] = handed
         if handed is not x:
             self.owners[id(handed)] = x
         return handed
 
+    def is_cause(self, error: ValueError) -> bool:
+        """Whether an error may come from a write to one of the read-only views."""
+        return self.has_views and not isinstance(error, AdjointError) and "read-only" in str(error)
+
     def array(self, x: Any) -> Any:
         if x.size <= COPIED and x.base is None:
             return x.copy(order="K")
+        return self.view(x)
+
+    def view(self, x: Any) -> Any:
         self.has_views = True
         view = x.view()
         view.flags.writeable = False

@@ -5,12 +5,14 @@
 
 Variables that the function reads by name (closures, globals, defaults) are captured at the first run, with copies of arrays; the
 states of random generators are restored; and the second run must give the same results. A function that cannot be repeated (a
-write to an outside array, a counter, a file) is an error.
+write to an outside array, a counter, a file) is an error. The first run is recorded too, on a tape that is then dropped: a value
+that leaves the function in another way than as a result (a list, an attribute) would have no derivative, and using it raises.
 """
 
 from __future__ import annotations
 
 import functools
+import gc
 import random
 import types
 import weakref
@@ -20,18 +22,24 @@ from typing import Any
 
 import numpy as np
 
-from ..core.bind import Traced, fresh, snapshot
+from ..core.bind import Traced, snapshot
 from ..core.code import names_in
 from ..core.errors import ArgumentError, ReadOnlyError
 from ..core.tree import flatten
-from ..core.types import Value
+from ..core.types import Value, dtype_of, is_inexact
 from ..eager.mutation import Watch
+from ..eager.tape import Tape
 from ..numpy.views import View, written
-from .arguments import name_of
+from .arguments import NUMBERS, name_of
 from .control import own_arguments
 
 Function = Callable[..., Any]
 _GENERATORS = (np.random.Generator, np.random.RandomState, random.Random)
+
+
+def recorded(tape: Tape, leaves: Sequence[Value]) -> list[Value]:
+    """Arguments of a function as variables of a tape, where they are floats."""
+    return [tape.leaf(x) if isinstance(x, NUMBERS) and is_inexact(dtype_of(x)) else snapshot(x) for x in leaves]
 
 
 class Again:
@@ -51,23 +59,24 @@ class Again:
         for x in leaves:
             self.notice(x)
         self.states = _states(self.generators)
-        inside = [fresh(x) if type(x) is np.ndarray else snapshot(x) for x in leaves]
         log: list[weakref.ref[Traced]] = []
         token = written.set(log)
         try:
-            with own_arguments(self.f, inside):
-                results = run(self.f, inside)
+            with Tape("checkpoint") as dropped:
+                inside = recorded(dropped, leaves)
+                with own_arguments(self.f, inside):
+                    results = run(self.f, inside)
         finally:
             written.reset(token)
         del inside
         own = {id(y.root if isinstance(y, View) else y) for y in results if isinstance(y, Traced)}
-        if any((x := reference()) is not None and id(x) not in own for reference in log):
+        if _has_survivors(log, own):
             raise ReadOnlyError(
                 f"{name_of(self.f)} writes to an outside array, which cannot be repeated; in a function given to "
                 "checkpoint, return what is to be kept"
             )
         self.signs = [_sign(y) for y in results]
-        return results
+        return [dropped.leave(y) for y in results]
 
     def second(self, run: Function, leaves: Sequence[Value]) -> list[Value]:
         """Run again."""
@@ -139,6 +148,17 @@ class Again:
             return
         parts = (x, *getattr(x, "__dict__", {}).values(), *(flatten(x)[0] if isinstance(x, (list, tuple, dict)) else ()))
         self.generators += [part for part in parts if isinstance(part, _GENERATORS) and part not in self.generators]
+
+
+def _has_survivors(log: Sequence[weakref.ref[Traced]], own: set[int]) -> bool:
+    """Whether an array that was written to outlives the run, other than as a result. Objects of the run that refer to each other
+    (the solver of an ODE) live until the garbage collector finds them."""
+    for generation in (None, 0, 1, 2):
+        if generation is not None:
+            gc.collect(generation)
+        if not any(reference() is not None and id(reference()) not in own for reference in log):
+            return False
+    return True
 
 
 # -- random numbers ---------------------------------------------------------------------------------------------

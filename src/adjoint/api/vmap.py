@@ -13,10 +13,11 @@ from ..core.memory import is_writeable
 from ..core.tree import Structure, broadcast_prefix, final, flatten, leaf_names
 from ..core.types import Value, canonical_axis, shape_of
 from ..eager.batch import Batch
+from ..eager.mutation import Watch
 from ..numpy.shape import concatenate
 from .arguments import NUMBERS, callee, check_alive, check_callable, name_of, without_class
 from .caught import Caught
-from .protection import run_protected
+from .protection import Protection, read_only, run_protected
 from .transformed import Transformed
 
 Function = Callable[..., Any]
@@ -117,12 +118,20 @@ def _examples(batch: Sequence[Value], axes: Sequence[int | None], size: int) -> 
 def _apply(
     f: Function, leaves: Sequence[Value], structure: Structure, axes: Sequence[int | None], size: int, out_axes: Any, count: int
 ) -> tuple[list[Value], Structure, list[int | None]]:
-    caught = Caught(f, "vmap")
+    caught, watch, guard = Caught(f, "vmap"), Watch(), Protection()
+    for x in leaves:
+        watch.argument(x, "an argument")
     with Batch(size) as batch:
         # Shared arguments are made trackable, so that examples can index them and write to a copy.
-        inside = [_shared(x) if axis is None else batch.enter(x, axis) for x, axis in zip(leaves, axes, strict=True)]
+        inside = [_shared(x, guard) if axis is None else batch.enter(x, axis) for x, axis in zip(leaves, axes, strict=True)]
         args, kwargs = structure.unflatten(inside)
-        result = final(called_from_outside(callee(f))(*args, **kwargs))
+        try:
+            result = final(called_from_outside(callee(f))(*args, **kwargs))
+        except ValueError as error:
+            if not guard.is_cause(error):
+                raise
+            raise read_only(error) from error
+    watch.check()
     outputs, out_structure = flatten(result)
     places = broadcast_prefix(out_axes, out_structure, "out_axes")
     finished: list[Value] = []
@@ -135,7 +144,7 @@ def _apply(
         if place is None:
             if isinstance(y, Traced) and y.by is batch:
                 raise BatchError("out_axes is None for a result that differs between examples; give it an axis")
-            finished.append(_own(y, held))
+            finished.append(_own(np.array(y) if isinstance(y, np.ndarray) else y, held))  # it may be the user's
             places_out.append(None)
             continue
         ndim = len(batch.shape(y) if isinstance(y, Traced) and y.by is batch else shape_of(y)) + 1
@@ -153,14 +162,14 @@ def _apply(
     return finished, out_structure, places_out
 
 
-def _shared(x: Value) -> Value:
+def _shared(x: Value, guard: Protection) -> Value:
     """An argument shared by all examples; writes do not reach the user's array."""
     if isinstance(x, Traced):
         inside = snapshot(x)
         inside.layout = x.noted_strides
         return inside
     inside = fresh(x)
-    return with_gaps(inside) if isinstance(inside, Traced) else inside
+    return with_gaps(inside) if isinstance(inside, Traced) else guard.protect(x)
 
 
 def _memory(x: Value) -> int:

@@ -176,7 +176,7 @@ class Derivatives:
 
         name = getattr(self.jitted, "__name__", "f")
         run = lambda values: results_of(form.call(self.jitted, values))
-        results = CustomCall(name, run, push, forward, pull)(leaves)
+        results = CustomCall(name, run, push, forward, pull, may_write=False)(leaves)
         return found[-1].unflatten(results)
 
     def with_residuals(

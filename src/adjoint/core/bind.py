@@ -50,6 +50,9 @@ rounded: ContextVar[tuple[float, str, int] | None] = ContextVar("adjoint_rounded
 #: The traces that are open around the running code, from the outermost on.
 around: ContextVar[tuple[Trace, ...]] = ContextVar("adjoint_around", default=())
 
+#: The traces that are open in any thread. A thread that the function starts has no context variables of ours.
+_open: set[Trace] = set()
+
 
 class Trace:
     """An interpreter of ops: one per call of a transform.
@@ -130,10 +133,12 @@ class Trace:
 
     def __enter__(self) -> Any:
         self.token = depth.set(depth.get() + 1), around.set((*around.get(), self)), floating.replace()
+        _open.add(self)
         return self
 
     def __exit__(self, *exc: object) -> None:
         self.closed = True
+        _open.discard(self)
         depth_before, around_before, modes = self.token
         depth.reset(depth_before)
         around.reset(around_before)
@@ -148,7 +153,8 @@ class Trace:
 
 
 def _overflow() -> None:
-    for trace in around.get():
+    """Tell the open recordings; a thread that runs no transform may work for any of them."""
+    for trace in around.get() or tuple(_open):
         trace.overflow()
 
 
@@ -361,8 +367,8 @@ _modes, _MODES_SEEN = floating.state, floating.SEEN
 
 
 def renew_modes() -> None:
-    """NumPy's error modes have changed since the last op."""
-    floating.renew(bool(around.get()))
+    """NumPy's error modes have changed since the last op, or are those of another thread."""
+    floating.renew(bool(around.get() or _open))
 
 
 def bind(op: Op, /, *args: Any, **params: Any) -> Any:

@@ -169,6 +169,8 @@ _RUNS: set[types.CodeType] = set()
 #: The last error that refused what plain NumPy would do, where the user's function may catch it. If it does, and returns, the
 #: transform must not take its result for that of the function on plain numbers.
 refused: ContextVar[str | None] = ContextVar("adjoint_refused", default=None)
+#: The last time that two traced numbers were distinct keys of a dict or a set although they are equal: a new list of its line.
+told_apart: ContextVar[list[str] | None] = ContextVar("adjoint_told_apart", default=None)
 
 
 def may_be_caught(except_in: frozenset[str] = frozenset()) -> bool:

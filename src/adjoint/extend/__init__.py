@@ -118,7 +118,7 @@ def numerical(f: Function, *, step: float | None = None) -> custom_vjp:
 
     @functools.wraps(f)
     def plain(*args: Any) -> Any:
-        y = np.asarray(f(*args), dtype=float)
+        y = np.asarray(f(*[a.copy() if type(a) is np.ndarray else a for a in args]), dtype=float)  # it may write to them
         return y[()]
 
     wrapped = custom_vjp(plain)
@@ -139,7 +139,8 @@ def _differences(f: Function, args: tuple[Any, ...], i: int, g: Value, step: flo
         hi, lo = x.copy(), x.copy()
         hi[index] += h
         lo[index] -= h
-        slope = (f(*args[:i], hi[()], *args[i + 1 :]) - f(*args[:i], lo[()], *args[i + 1 :])) / (hi[index] - lo[index])
+        high, low = (f(*args[:i], moved[()], *args[i + 1 :]) for moved in (hi, lo))
+        slope = (high - low) / (hi[index] - lo[index])
         rows.append(np.sum(g * slope))
     return np.reshape(np.stack(rows), shape_of(args[i])) if rows else np.zeros(shape_of(args[i]))
 

@@ -21,7 +21,7 @@ from .layout import copied, held, held_as
 from .shape import astype, broadcast_to, concatenate, moveaxis, ravel, reshape, transpose, with_axis
 from .table import implements, is_whole, lift
 from .views import as_stored, lift_into, read, view
-from .ways import Seen
+from .ways import Seen, strong
 
 
 def along(axis: int, part: Any) -> tuple[Any, ...]:
@@ -34,7 +34,7 @@ def along(axis: int, part: Any) -> tuple[Any, ...]:
 
 @implements(np.flip)
 def flip(m: Any, axis: Any = None) -> Value:
-    m = lift(m)
+    m = strong(lift(m))
     axes = canonical_axes(axis, ndim_of(m))
     return read(m, tuple(slice(None, None, -1 if i in axes else None) for i in range(ndim_of(m))))
 
@@ -329,7 +329,7 @@ def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Value:
             low = int(places[:, i].min()) if front else low
             high = int(places[:, i].max()) + 1 if back else high
         spec.append(slice(low, high))
-    y = read(a, tuple(spec))
+    y = read(a, tuple(spec)) if n else a
     return type(filt)(y) if listed else y
 
 

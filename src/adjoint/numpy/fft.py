@@ -20,6 +20,7 @@ from .arrange import roll
 from .dropin import drop_in, in_place_of
 from .table import lift, piecewise_constant
 from .ufunc import deliver
+from .ways import as_array
 
 piecewise_constant(np.fft.fftfreq, np.fft.rfftfreq)
 
@@ -155,13 +156,13 @@ def _over(a: Value, sizes: Sequence[int], axes: Sequence[int], norm: str, invers
 
 @drop_in(np.fft.fftn)
 def fftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out: Any = None) -> Value:
-    a = lift(a)
+    a = as_array(lift(a))
     return deliver(_over(a, *_sizes(shape_of(a), s, axes), checked_norm(norm), inverse=False), out)
 
 
 @drop_in(np.fft.ifftn)
 def ifftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out: Any = None) -> Value:
-    a = lift(a)
+    a = as_array(lift(a))
     return deliver(_over(a, *_sizes(shape_of(a), s, axes), checked_norm(norm), inverse=True), out)
 
 

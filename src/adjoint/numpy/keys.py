@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..core.bind import Traced
-from ..core.errors import ConversionError
+from ..core.errors import ConversionError, told_apart, user_line
 from ..eager.batch import Batch
 from ..ops import elementwise as ops
 from ..staging.guard import Guarded
@@ -36,7 +36,7 @@ def hash_(self: Traced) -> int:
     """
     if self.by.has_identity or self.by.is_array(self) or is_cached():
         return object.__hash__(self)
-    key = hash(self.by.concrete(self, "the hash of"))  # of the underlying value, which may be traced as well
+    key = hash(_number(self))  # which may be traced as well
     frame = sys._getframe(1)
     _lookup.at = id(self), id(frame), frame.f_lasti
     return key
@@ -44,6 +44,9 @@ def hash_(self: Traced) -> int:
 
 def equal(self: Traced, other: Any) -> Any:
     """`==`. As keys, two traced numbers are equal if they are one value of one trace, not if their numbers are.
+
+    A function for which that makes a difference, such as `len(set(x))`, is refused: the transform compares its result with that
+    on plain numbers (`told_apart`).
 
     A traced and a plain number are equal if their numbers are. But what a dict holds for one is not what it holds for the other:
     a memo's entry for 2.0 has no derivative.
@@ -53,9 +56,19 @@ def equal(self: Traced, other: Any) -> Any:
     frame = sys._getframe(1)
     if isinstance(other, Traced):
         if _lookup.at in ((id(other), id(frame), frame.f_lasti), (id(self), id(frame), frame.f_lasti)):
-            return self is other or (self.by is other.by and self.aux is other.aux and self.aux is not None)
+            if self is other or (self.by is other.by and self.aux is other.aux and self.aux is not None):
+                return True
+            alive = not (self.by.ended or other.by.ended)  # a memo may hold keys of an earlier call
+            if alive and _number(self) == _number(other):
+                told_apart.set([user_line()])
+            return False
         return _compare_equal(self, other)
     return _checked_key(self, other, _compare_equal(self, other), frame)
+
+
+def _number(x: Traced) -> Any:
+    """What lies below a traced number; if that is staged, comparing it is guarded."""
+    return x.by.concrete(x, "the hash of")
 
 
 def _checked_key(x: Traced, key: Any, is_equal: Any, frame: Any) -> Any:

@@ -26,6 +26,7 @@ from ..ops import elementwise as ops
 from ..ops import reduce as reductions
 from ..ops import shape as joins
 from ..ops import solve as systems
+from ..ops.index import getitem
 from ..ops.linalg import column, row
 from . import product
 from .arrange import diagonal as _diagonal
@@ -336,7 +337,8 @@ def multi_dot(arrays: Sequence[Any], *, out: Any = None) -> Value:
             raise LinAlgError(f"{ndim_of(v)}-dimensional array given. Array must be two-dimensional")
     y = _chain(values)
     shape = shape_of(y)[from_vector : 2 - to_vector]
-    return deliver_product(y if shape == shape_of(y) else shapes.reshape(y, shape=shape), out)
+    y = y if shape == shape_of(y) else shapes.reshape(y, shape=shape) if shape else getitem(y, spec=(0, 0))
+    return deliver_product(y, out)
 
 
 def _chain(values: list[Value]) -> Value:

@@ -15,7 +15,7 @@ from ..ops import index as indexing
 from ..ops import linalg
 from .layout import asked, held_by
 from .reduce import sum as sum_
-from .shape import astype, moveaxis, ravel
+from .shape import astype, converted, moveaxis, ravel
 from .table import implements, lift
 from .ufunc import deliver
 from .views import view
@@ -149,7 +149,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Value:
 def einsum(*operands: Any, out: Any = None, optimize: Any = False, **options: Any) -> Value:
     subscripts, values = _einsum_arguments(operands)
     if options.get("dtype") is not None:
-        values = [shapes.cast(v, dtype=np.dtype(options["dtype"])) for v in values]
+        values = [converted(v, np.dtype(options["dtype"])) for v in values]
     inputs, output = _explicit(subscripts, [ndim_of(v) for v in values], optimize is not False)
     sizes = _einsum_sizes(inputs, values)
     wanted = [tuple(sizes[c] for c in letters) for letters in inputs]  # NumPy broadcasts an axis of length one

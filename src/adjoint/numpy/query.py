@@ -16,7 +16,7 @@ from .concrete import primal, primals
 from .shape import astype, real
 from .table import FUNCTIONS, UFUNCS, implements, lift, piecewise_constant, refuse, unbatched
 from .ufunc import deliver
-from .ways import kind_of
+from .ways import as_array, kind_of
 
 # -- comparisons ------------------------------------------------------------------------------------------------
 
@@ -94,7 +94,7 @@ def isreal(x: Any) -> Value:
 
 @implements(np.real_if_close)
 def real_if_close(a: Any, tol: float = 100) -> Value:
-    a = lift(a)
+    a = as_array(lift(a))
     if dtype_of(a).kind != "c":
         return a
     small = np.finfo(dtype_of(a)).eps * tol if tol > 1 else tol

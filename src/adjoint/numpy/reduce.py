@@ -97,7 +97,7 @@ def prod(
         y = reductions.prod(y, axis=ax)
     if _flag(keepdims):
         y = shapes.expand_dims(y, axes)
-    y = _narrowed(y, whole)
+    y = _narrowed(y if ndim_of(y) else shapes.sum_(y, axis=(), keepdims=False), whole)  # a scalar
     return deliver(y if _no_value(initial) else y * _cast(_stored(initial, out), dtype_of(y)), out, casting="unsafe")
 
 

@@ -21,7 +21,7 @@ from .concrete import primal
 from .layout import held
 from .selected import Selected
 from .selected import select as select_elements
-from .shape import astype, concatenate, nonzero, ravel, reshape, with_axis
+from .shape import astype, concatenate, converted, nonzero, ravel, reshape, with_axis
 from .table import implements, lift
 from .ufunc import deliver
 from .views import read
@@ -193,7 +193,7 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Va
         elif np.any(condition):
             index = np.nonzero(np.broadcast_to(condition, shape_of(x)))
             y = indexing.write(y, index, function(indexing.read(x, index), *args, **kw))
-    return held(shapes.cast(y, dtype=dtype_of(x)) if dtype_of(y) != dtype_of(x) else y, "K", x)
+    return held(as_array(converted(y, dtype_of(x)) if dtype_of(y) != dtype_of(x) else y), "K", x)
 
 
 def _conditions(condlist: Any, ndim: int) -> list[Value]:

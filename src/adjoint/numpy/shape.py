@@ -211,14 +211,17 @@ def _each(arys: tuple[Any, ...], change: Any) -> Any:
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Value:
     x = lift(x)
     new = np.dtype(dtype)
-    if not is_inexact(new):
-        if new.kind in "iub":
-            y = ops.truncate(x, dtype=new)
-            return y if isinstance(y, Traced) or not is_array(x) else np.asarray(y)  # a 0-d array stays one
-        raise DtypeError(f"astype({new}) of a traced value: only numbers can be converted")
-    if new == dtype_of(x):
-        return copied(x) if copy else x
-    return shapes.cast(x, dtype=new)
+    return copied(x) if copy and is_inexact(new) and new == dtype_of(x) else converted(x, new)
+
+
+def converted(x: Value, dtype: np.dtype[Any]) -> Value:
+    """x in another dtype; what is not inexact has no derivative."""
+    if dtype.kind in "iub":
+        y = ops.truncate(x, dtype=dtype)
+        return y if isinstance(y, Traced) or not is_array(x) else np.asarray(y)  # a 0-d array stays one
+    if not is_inexact(dtype):
+        raise DtypeError(f"astype({dtype}) of a traced value: only numbers can be converted")
+    return x if dtype == dtype_of(x) else shapes.cast(x, dtype=dtype)
 
 
 # -- joining ----------------------------------------------------------------------------------------------------

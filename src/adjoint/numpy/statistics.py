@@ -21,7 +21,7 @@ from .layout import asked, held, held_by
 from .reduce import mean, mean_for, sum
 from .shape import astype, concatenate, moveaxis, reshape
 from .table import implements, lift
-from .ufunc import deliver
+from .ufunc import check_cast, deliver
 
 Axis = int | tuple[int, ...] | None
 
@@ -93,6 +93,7 @@ def cov(
     if not math.prod(shape_of(lift(m))[:1] if rowvar else shape_of(lift(m))[1:]) and ndim_of(lift(m)) == 2:
         return fresh(np.zeros((0, 0)))  # no variables
     x = astype(x, np.result_type(dtype_of(x), np.float64) if dtype is None else dtype)
+    check_cast(np.dtype(float), dtype_of(x), "same_kind")  # of the mean that is subtracted
     ddof = (0 if bias else 1) if ddof is None else ddof
     w = _observation_weights(fweights, aweights, shape_of(x)[1])
     if w is None:

@@ -120,7 +120,7 @@ def _cast_inputs(values: Sequence[Value], dtype: np.dtype[Any], casting: Any, na
     for i, v in enumerate(values):
         if type(v) not in PYTHON_NUMBERS and not np.can_cast(dtype_of(v), dtype, casting):
             raise TypeError(f"{name}: cannot cast input {i} from {dtype_of(v)} to {dtype} with casting rule '{casting}'")
-    return [shapes.cast(v, dtype=dtype) if dtype_of(v) != dtype else v for v in values]
+    return [FUNCTIONS[np.astype](v, dtype) if dtype_of(v) != dtype else v for v in values]
 
 
 def _as_wide_as(y: Value, target: Any) -> Value:

@@ -22,6 +22,7 @@ from .layout import copied
 from .shape import astype, atleast_1d, concatenate, reshape, stack
 from .table import FUNCTIONS, holds_traced, implements, lift
 from .views import is_read_only, owns_memory
+from .ways import as_array
 
 
 def widened(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -73,12 +74,12 @@ def full_like(a: Any, fill_value: Any, *args: Any, **kwargs: Any) -> Any:
 @implements(np.i0)
 def i0(x: Any) -> Any:
     """SciPy's, loaded on the first call. Both compute in double precision at most."""
-    x = lift(x)
+    x = as_array(lift(x))
     dtype = dtype_of(x)
     if dtype.kind == "c":
         raise TypeError("i0 not supported for complex values")
     y = importlib.import_module("adjoint.ops.bessel").i0(astype(x, float) if dtype.char not in "efd" else x)
-    return astype(y, dtype) if dtype.kind == "f" and dtype_of(y) != dtype else y
+    return as_array(astype(y, dtype) if dtype.kind == "f" and dtype_of(y) != dtype else y)
 
 
 @implements(np.kaiser)

@@ -27,6 +27,7 @@ import numpy as np
 from ... import stop_gradient
 from ...api.arguments import name_of, output_leaf
 from ...api.custom_call import CustomCall
+from ...api.protection import on_own
 from ...core.bind import FRESH, Traced, unwrap_fresh
 from ...core.errors import UnsupportedError, user_level
 from ...core.home import OWN, package_of
@@ -86,10 +87,9 @@ class Primitive:
 
     def _one_by_one(self, batch: Batch, leaves: Sequence[Value], structure: Structure, kwargs: dict[str, Any]) -> Any:
         """Under vmap: a call for each example."""
-        results = []
+        call, results = on_own(lambda values: self(*structure.unflatten(values), **kwargs), frozen=True), []
         for k in range(batch.size):
-            example = [x.value[k] if isinstance(x, Traced) and x.by is batch else x for x in leaves]
-            results.append(self(*structure.unflatten(example), **kwargs))
+            results.append(call([x.value[k] if isinstance(x, Traced) and x.by is batch else x for x in leaves]))
         if not results:
             raise UnsupportedError(f"the primitive {name_of(self.fun)} cannot be batched over no examples")
         return map_leaves(lambda *parts: Traced(batch, np.stack(parts), None), *results)
@@ -141,9 +141,8 @@ class _Application:
 
     def apply(self, leaves: Sequence[Value]) -> tuple[list[Any], Any, list[Value]]:
         """Arguments, result, and leaves of the result, one level down."""
-        args = self.structure.unflatten(leaves)
-        ans = self.primitive(*args, **self.kwargs)
-        return args, ans, self.parts(ans)
+        ans = on_own(lambda values: self.primitive(*self.structure.unflatten(values), **self.kwargs), frozen=True)([*leaves])
+        return self.structure.unflatten(leaves), ans, self.parts(ans)
 
     def parts(self, ans: Any) -> list[Value]:
         if ans is None:
