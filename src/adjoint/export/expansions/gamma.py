@@ -155,7 +155,7 @@ def _zeta(s: Any, q: Any) -> Any:
         return where(below, q + 1.0, q), total + where(below, np.power(where(below, q, 1.0), -s1), 0.0)
 
     zero = where(good, 0.0, 0.0)
-    q1, total = while_loop(lambda c: np.any(c[0] < 0.0), upwards, (q1 + zero, zero))
+    q1, total = while_loop(lambda c: np.sum(np.minimum(c[0], 0.0)) < 0.0, upwards, (q1 + zero, zero))
     for k in range(_TERMS):
         total = total + np.power(q1 + float(k), -s1)
     a = q1 + float(_TERMS)
