@@ -11,8 +11,7 @@ import pytest
 
 import adjoint as ad
 from adjoint.compiler import native
-from adjoint.compiler.llvm.builder import UNOPTIMISED
-from adjoint.compiler.llvm.vector import WRITTEN_AS_VECTORS
+from adjoint.compiler.llvm.builder import UNOPTIMISED, WRITTEN_AS_VECTORS
 from adjoint.compiler.native import emit
 
 X = np.linspace(0.1, 3, 500)

@@ -34,9 +34,8 @@ from ...core.locks import Gate, at_fork
 from ...core.version import VERSION
 from ..runtime.threads import default_threads
 from ..switches import Switch, key
-from .builder import UNOPTIMISED
+from .builder import UNOPTIMISED, WRITTEN_AS_VECTORS
 from .slow_paths import FUNCTION, names_in, reached, taken_apart
-from .vector import WRITTEN_AS_VECTORS
 
 PIPELINE = "4, vectors"  # names what `optimise` and `parts` do, for the cache key
 MOST_PARTS = 8
@@ -104,7 +103,7 @@ def _inline(module: Any, machine: Any) -> None:
 
 
 def _tidy(module: Any, machine: Any) -> None:
-    """Simplify functions that are written as vectors. The passes of `optimise` find no more in them, and take ten times as long."""
+    """Simplify functions that are written as vectors. Those of `optimise` find no more, in ten times the time."""
     passes = llvm.create_new_module_pass_manager()
     passes.add_always_inliner_pass()
     passes.add_sroa_pass()
@@ -304,7 +303,7 @@ def _emit() -> Any:
 
 
 def parts(text: str, count: int) -> list[ModulePart]:
-    """A module in parts: at most so many of about the same weight, each with another one for functions that are written as vectors;
+    """A module in parts: at most so many of about the same weight, each beside one of functions that are written as vectors;
     one of functions that are not optimised; and shared ones.
     """
     if count == 1:
