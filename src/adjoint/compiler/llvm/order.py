@@ -10,7 +10,7 @@ so that neither leaves its runs. Merging keeps the order of equal keys.
 
 Rows of more than `LONGEST_MERGED` elements are ordered by the digits of their keys, bytes, from the last to the first one. Each
 pass keeps the order of those before it, and reads and writes the row once; a digit that is the same in all keys costs
-none, as the first ones of small whole numbers.
+none, as the first ones of small whole numbers. A row that is in order already stays.
 """
 
 from __future__ import annotations
@@ -172,15 +172,21 @@ def _by_counting(code: Code, source: str, target: str) -> None:
 def _digits_function() -> str:
     """Order keys by their digits; the result is where they are in the end, which is one of both arrays."""
     code = Code()
-    counts = code.let(f"alloca [{_DIGITS * _VALUES} x i64], align 64")
+    unordered = code.mark("unordered")
+    with code.iterations("1", "%length") as i:
+        before, key = (code.load(_pair(code, "%first", k), _INDEX) for k in (code.let(f"sub nsw i64 {i}, 1"), i))
+        code.need(code.let(f"icmp sle i64 {before}, {key}"), unordered)
+    code.do("ret ptr %first")
+    code.label(unordered)
+    counts = code.variable(f"[{_DIGITS * _VALUES} x i64], align 64")
     source, target = code.variable("ptr"), code.variable("ptr")
     code.do(f"call void @llvm.memset.p0.i64(ptr align 64 {counts}, i8 0, i64 {8 * _DIGITS * _VALUES}, i1 false)")
     code.do(f"store ptr %first, ptr {source}")
     code.do(f"store ptr %second, ptr {target}")
     with code.loop("%length") as i:
         key = _in_order_of_bits(code, code.load(_pair(code, "%first", i), _INDEX))
-        for digit in range(_DIGITS):
-            _next_place(code, _place(code, counts, str(digit * _VALUES)), _digit(code, key, str(8 * digit)))
+        for k in range(_DIGITS):
+            _next_place(code, _place(code, counts, str(k * _VALUES)), _digit(code, key, str(8 * k)))
     with code.loop(str(_DIGITS)) as digit:
         now, then = (code.let(f"load ptr, ptr {p}") for p in (source, target))
         places = _place(code, counts, code.let(f"mul nuw nsw i64 {digit}, {_VALUES}"))
