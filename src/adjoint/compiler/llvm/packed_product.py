@@ -22,9 +22,10 @@ from ..lower.kernel import size_of
 from ..lower.step import Product
 from ..runtime import blas
 from ..switches import Switch
+from .builder import WRITTEN_AS_VECTORS
 from .lapack import multiplications
 from .microkernel import HEAD, Microkernel, TileRows, registers
-from .vector import WRITTEN_AS_VECTORS, Vector
+from .vector import Vector
 
 if TYPE_CHECKING:
     from .program import StepRoutine

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..switches import Switch
+from .builder import WRITTEN_AS_VECTORS
 from .instruction import literal
-from .vector import WRITTEN_AS_VECTORS, Vector
+from .vector import Vector
 
 if TYPE_CHECKING:
     from .lapack import Matrix
