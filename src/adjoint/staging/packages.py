@@ -67,7 +67,7 @@ class PackageState:
         elif isinstance(x, property):
             yield from (x.fget, x.fset)
         elif isinstance(x, (staticmethod, classmethod, MEMO)):
-            yield x.__wrapped__
+            yield getattr(x, "__wrapped__", None)
         elif is_of_package(type(x).__module__) and isinstance(getattr(x, "__dict__", None), dict):
             yield type(x)
             yield from self._body(vars(x))
