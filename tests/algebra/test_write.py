@@ -25,6 +25,24 @@ def test_text_is_read_back(text):
     assert parse(joined(Infix().write(term, NAMES)), NAMES) == term
 
 
+CHOICES = ["where(x < y, 1, x)", "where(x < y, y, x)", "where(x < y, 2, 3)"]
+FACTORS = ["x**(-2)", "sin(y)", "1/(x + y)", "x*y", "1/where(y < x, x, 1)", "where(y < x, x, 5)"]
+FORMS = ["{0}", "{0} + x", "{0} - sin(x)*3", "exp({0})", "{0} - 2*(({1})*(x*({2})))", "1/({0})"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("number", ["-1", "2", "-2", "1/2", "-2/3", "0.7"])
+def test_a_number_in_front_of_a_choice_and_other_factors_is_read_back(number, form):
+    """`-(where(c, a, b)/x)`: without parentheses, the sign would be that of the choice."""
+    for choice in CHOICES:
+        for factor in FACTORS:
+            product = f"({number})*(({choice})*({factor}))"
+            term = parse(form.format(product, choice, factor), NAMES)
+            for writer in (Infix(), PythonTerms()):
+                text = joined(writer.write(term, NAMES)).replace("np.", "").replace("special.", "")
+                assert parse(text, NAMES) == term, text
+
+
 @pytest.mark.parametrize("text", TEXTS)
 def test_source_runs(text):
     from scipy import special

@@ -46,7 +46,7 @@ class Stager:
         """The graph of this call, and what it depends on. Arrays that the function reads outside are inputs.
 
         If the function passes them to code that takes plain arrays only, it is staged with the arrays of this call instead,
-        which are then compared at each call.
+        which are then compared at each call. A number that varies is an input, too, unless code takes plain numbers only.
         """
 
         def once(reads: Reads) -> Staged:
@@ -74,6 +74,11 @@ class Stager:
             if not reads.inputs:
                 raise
             reads = Reads(by_value=True, traced=reads.traced)
+            staged = once(reads)
+        except TypeError as error:  # Python's: code in C, or `bool(x)` and the like, takes no traced number
+            if type(error) is not TypeError or not reads.has_numbers:
+                raise
+            reads = Reads(traced=reads.traced)
             staged = once(reads)
         if draws.is_blind:
             return self.stage(args, kwargs, leaves, signature)

@@ -115,6 +115,11 @@ class Reads:
         return Reads(self.varying, self.by_value, self.traced)
 
     @property
+    def has_numbers(self) -> bool:
+        """Whether numbers that the function reads outside are inputs."""
+        return any(type(x) in NUMBERS for x in self.values)
+
+    @property
     def asks_for_tables(self) -> bool:
         """Whether the function reads plain arrays at traced indices, which needs another staging."""
         return hasattr(self, "stage") and self.stage.asks_for_tables
