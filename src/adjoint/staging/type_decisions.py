@@ -28,8 +28,8 @@ def line_of_decision(f: Any, as_run: Callable[[Any], Any] = lambda x: x) -> str 
     """The line on which a function, or one that it can reach, decides by the real `type(x)` of a value that may be traced.
 
     `as_run` gives what a transform runs in place of a function. None for the copy that `jit` stages: its `type` knows
-    traced values. What is found is kept for the code of the function, while the names that were met stand for functions of the
-    same code and objects of the same classes.
+    traced values. What is found is kept for the code of the function, while the names that were met stand for the same objects,
+    or functions of the same code.
     """
     if reading.get() is not None:
         return None
@@ -78,10 +78,15 @@ def _search(f: Any, as_run: Callable[[Any], Any]) -> _Found:
 
 
 def _kind(x: Any) -> Any:
-    """What decides which code an object runs: of a function its code and what it holds, of another object its class."""
-    if isinstance(x, types.FunctionType):
-        return weakref.ref(x) if _contents(x) else x.__code__
-    return x if isinstance(x, (type, types.ModuleType)) else type(x)
+    """What an object is known by: a function that holds nothing by its code, a container by its class, all others by themselves."""
+    if isinstance(x, types.FunctionType) and not _contents(x):
+        return x.__code__
+    if isinstance(x, (type, types.ModuleType)):
+        return x
+    try:
+        return weakref.ref(x)
+    except TypeError:
+        return type(x)
 
 
 def _contents(f: Any) -> list[Any]:

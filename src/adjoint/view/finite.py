@@ -20,7 +20,7 @@ from ..core.op import Linear, Multilinear, Op
 from ..core.types import Type
 from ..ir.graph import Equation, Graph, Literal, Operand
 from ..ops import control
-from ..ops.broadcast import where
+from ..ops.broadcast import broadcast_to, reshape, sum_, transpose, where
 from ..ops.elementwise import (
     absolute,
     add,
@@ -44,6 +44,8 @@ from ..ops.elementwise import (
     strong_mul_op,
     sub,
 )
+from ..ops.index import getitem
+from ..ops.reduce import max_, min_
 
 _STRUCTURED: frozenset[Op] = frozenset({control.scan, control.while_, control.while_vjp, control.cond, control.checkpoint})
 
@@ -88,7 +90,7 @@ def finite(graph: Graph, inputs: Iterable[int] | None = None) -> Finite:
 _NOT_NEGATIVE = frozenset({square, absolute, sqrt, hypot})
 _LEAST_POWER = 1e-300  # of exp: that it underflows is not considered either
 #: Ops of which every element is one of the first operand.
-_MOVES = frozenset({"getitem", "reshape", "broadcast_to", "expand_dims", "squeeze", "transpose", "swapaxes", "max", "min"})
+_MOVES = frozenset({getitem, reshape, broadcast_to, transpose, max_, min_})
 
 
 def _lower_bound(equation: Equation, tame: Finite, types: dict[int, Type]) -> float:
@@ -107,9 +109,9 @@ def _lower_bound(equation: Equation, tame: Finite, types: dict[int, Type]) -> fl
         return bounds[0] + bounds[1] if op is add else bounds[0] * bounds[1] if op is mul else min(bounds)
     if op is div and bounds[0] >= 0 and bounds[1] > 0:
         return 0.0
-    if op.name in _MOVES:
+    if op in _MOVES:
         return bounds[0]
-    if op.name == "sum" and bounds[0] >= 0:
+    if op is sum_ and bounds[0] >= 0:
         summed = inputs[0].type if isinstance(inputs[0], Literal) else types[inputs[0]]
         return bounds[0] if summed.size else 0.0
     return -math.inf
