@@ -354,8 +354,7 @@ _LAPACKE = """\
 #undef I /* of complex.h */
 #undef complex"""
 #: Products and sums are not contracted to multiply-adds; the next options let gcc vectorize selects (clang needs nothing). With
-#: wide vectors, gcc interleaves independent chains of a function such as exp: 10 to 30 % less time. With SSE alone it would be
-#: 4 % more.
+#: wide vectors, gcc interleaves independent chains of a function such as exp: 10 to 30 % less time. With SSE alone it costs 4 %.
 _PRAGMA = """
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT OFF

@@ -78,7 +78,7 @@ def _search(f: Any, as_run: Callable[[Any], Any]) -> _Found:
 
 
 def _kind(x: Any) -> Any:
-    """What an object is known by: a function that holds nothing by its code, a container by its class, all others by themselves."""
+    """What an object is known by: a function that holds nothing by its code, a container by its class, others by themselves."""
     if isinstance(x, types.FunctionType) and not _contents(x):
         return x.__code__
     if isinstance(x, (type, types.ModuleType)):
