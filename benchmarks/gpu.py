@@ -225,7 +225,7 @@ def simulate(names):
         inputs = inputs_of(workload, True)
         derivatives = our_derivatives(workload)
         path = ad.jit(derivatives).lower(*inputs)
-        program = compiled(path.graph, Simulator(), weak=path.weak, guarded=bool(path.guards))
+        program = compiled(path.graph, Simulator(), weak=path.weak, guarded=bool(path.guards), unread=path.unread)
         leaves = [*inputs, *path.outside()[0]]
         found = program(*[program.device.adopt(x, t) for x, t in zip(leaves, path.graph.input_types, strict=True)])
         wanted = flatten(ad.jit(derivatives)(*inputs))[0]

@@ -15,7 +15,7 @@ def program(f, args, device):
     """The program that f is compiled to for these arguments, for a device, and its flat inputs."""
     with np.errstate(all="ignore"):
         path = ad.jit(f).lower(*args)
-    made = DeviceProgram(lower(path.graph, path.weak, bool(path.guards)), device)
+    made = DeviceProgram(lower(path.graph, path.weak, bool(path.guards), path.unread), device)
     leaves = [*flatten((args, {}))[0], *path.outside()[0]]
     return made, [device.adopt(x, t) for x, t in zip(leaves, path.graph.input_types, strict=True)]
 

@@ -19,7 +19,6 @@ ELSEWHERE = {
     "scipy/*.py": ("surface/test_surface.py", "SciPy's functions, each of which is tried in every mode"),
     "compiler/llvm/vecmath/*.py": ("compiler/llvm/test_vecmath.py", "elementary functions, whose errors are measured one by one"),
     "compat/autograd/*.py": ("compat/test_autograd.py", "autograd's names, in programs that were written for it"),
-    "compiler/llvm/order.py": ("compiler/lower/test_order.py", "rows in order, tested with their lowering"),
     "compiler/llvm/cumulative.py": ("compiler/lower/test_cumulative.py", "running sums, tested with their lowering"),
     "compiler/cuda/replay.py": ("compiler/test_gpu.py", "programs as CUDA graphs that are launched again, with a stand-in"),
     "compiler/cuda/libraries.py": ("compiler/cuda/test_linear.py", "cuBLAS and cuSOLVER, with a stand-in"),

@@ -326,6 +326,26 @@ def test_long_scans_and_sequences_of_steps_are_interrupted():
     assert rest == "again\n"
 
 
+@pytest.mark.parametrize("name", sampled(LOOPS, 2))
+def test_other_threads_run_during_a_loop_of_the_main_thread(name):
+    """One of them ends the loop: it needs the GIL for that."""
+    code = f"""
+    def loop(x, n, body=lambda s: s * 0.5, **options):
+        return ad.while_loop(lambda c: c[1] < n, lambda c: (body(c[0]), c[1] + 1.0), (x, 0.0), **options)[0]
+    f = ad.jit(lambda x, n: {LOOPS[name]})
+    f(1.0, 2e5)
+    def end():
+        time.sleep(0.5)
+        os.kill(os.getpid(), signal.SIGINT)
+    threading.Thread(target=end, daemon=True).start()
+    try:
+        f(1.0, {1e8 if name == "gradient" else 1e15})
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+    """
+    assert finish(start(code), 60) == "interrupted\n"
+
+
 def test_other_threads_are_not_interrupted():
     """Handlers run in the main thread; a loop in another one goes on, and its result is right."""
     code = """

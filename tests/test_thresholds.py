@@ -10,6 +10,7 @@ import sys
 
 import numpy as np
 import pytest
+from night import AT_NIGHT
 
 import adjoint as ad
 import adjoint.numpy as anp
@@ -190,7 +191,7 @@ PROGRAMS = {
     chain: lambda: (normal(200),),
     sums: lambda: (normal(5, 40, 6),),
 }
-EACH = 5  # programs for a module on a side
+EACH = 5 if AT_NIGHT else 3  # programs for a module on a side
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ import os
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from night import examples
 
@@ -356,6 +356,7 @@ POINTS = st.lists(  # generic ones: no two are equal
 
 
 @settings(max_examples=examples(400), deadline=None)
+@example("hypot(1 + x**2, where(x < 0.2, 1, x))", [0.5, 0.75, 0.25], ["x", "x"])
 @given(EXPRESSIONS, POINTS, st.lists(st.sampled_from(["x", "y", "z"]), min_size=0, max_size=3))
 def test_random_derivatives_agree_with_numbers(text, point, by):
     e = ad.symbolic(text, "x y z")

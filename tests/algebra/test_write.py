@@ -6,7 +6,7 @@ import pytest
 from adjoint.algebra.convert import evaluate
 from adjoint.algebra.parse import parse
 from adjoint.algebra.terms import symbol
-from adjoint.algebra.write import Infix, Latex, Python, latex_name
+from adjoint.algebra.write import Infix, LatexTerms, PythonTerms, latex_name
 
 NAMES = {name: symbol(name) for name in ("x", "y", "w1")}
 TEXTS = [
@@ -25,12 +25,30 @@ def test_text_is_read_back(text):
     assert parse(joined(Infix().write(term, NAMES)), NAMES) == term
 
 
+CHOICES = ["where(x < y, 1, x)", "where(x < y, y, x)", "where(x < y, 2, 3)"]
+FACTORS = ["x**(-2)", "sin(y)", "1/(x + y)", "x*y", "1/where(y < x, x, 1)", "where(y < x, x, 5)"]
+FORMS = ["{0}", "{0} + x", "{0} - sin(x)*3", "exp({0})", "{0} - 2*(({1})*(x*({2})))", "1/({0})"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("number", ["-1", "2", "-2", "1/2", "-2/3", "0.7"])
+def test_a_number_in_front_of_a_choice_and_other_factors_is_read_back(number, form):
+    """`-(where(c, a, b)/x)`: without parentheses, the sign would be that of the choice."""
+    for choice in CHOICES:
+        for factor in FACTORS:
+            product = f"({number})*(({choice})*({factor}))"
+            term = parse(form.format(product, choice, factor), NAMES)
+            for writer in (Infix(), PythonTerms()):
+                text = joined(writer.write(term, NAMES)).replace("np.", "").replace("special.", "")
+                assert parse(text, NAMES) == term, text
+
+
 @pytest.mark.parametrize("text", TEXTS)
 def test_source_runs(text):
     from scipy import special
 
     term = parse(text, NAMES)
-    written = Python().write(term, NAMES)
+    written = PythonTerms().write(term, NAMES)
     scope = {"np": np, "special": special, "x": 0.7, "y": 1.3, "w1": 0.2}
     exec("\n".join([*(f"{name} = {part}" for name, part in written.names), f"result = {written.result}"]), scope)
     np.testing.assert_allclose(scope["result"], evaluate(term, {"x": 0.7, "y": 1.3, "w1": 0.2}), rtol=1e-13)
@@ -38,7 +56,7 @@ def test_source_runs(text):
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_latex_is_balanced(text):
-    written = Latex().write(parse(text, NAMES), NAMES)
+    written = LatexTerms().write(parse(text, NAMES), NAMES)
     assert written.result.count("{") == written.result.count("}")
     assert "**" not in written.result
 

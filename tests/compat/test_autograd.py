@@ -3,6 +3,8 @@
 import importlib
 import itertools
 import math
+import subprocess
+import sys
 import warnings
 
 import adjoint.compat.autograd.numpy.random as npr
@@ -355,12 +357,33 @@ def test_notrace():
 
 
 def test_rules_are_for_primitives():
-    with pytest.raises(NotImplementedError, match="primitive"):
-        defvjp(np.sin, lambda ans, x: lambda g: g)
+    for function in (np.sin, onp.sin, np.linalg.norm, onp.linalg.norm, scipy.special.logsumexp, max):
+        with pytest.raises(NotImplementedError, match="primitive"):
+            defvjp(function, lambda ans, x: lambda g: g)
     product = make_product()
     def_linear(product)
     with pytest.raises(TypeError, match="keyword argument"):
         grad(lambda x: product(x, 2.0, k=x))(2.0)
+
+
+@pytest.mark.parametrize("declare", [defvjp, defjvp, defvjp_argnum, defjvp_argnums])
+def test_a_rule_for_a_plain_function_is_ignored_as_in_autograd(declare):
+    def cube(x):
+        return x**3
+
+    with pytest.warns(UserWarning, match=r"cube is ignored: .*primitive") as warned:
+        declare(cube, lambda *args: lambda g: 0.0)
+    assert all(w.filename == __file__ for w in warned)
+    assert grad(cube)(2.0) == 12.0
+    for declare_nothing in (def_linear, lambda f: defjvp(f, "same"), lambda f: register_notrace(VJPNode, f)):
+        with pytest.warns(UserWarning, match="ignored"):
+            declare_nothing(cube)
+    assert grad(cube)(2.0) == 12.0
+
+
+def test_submodules_are_attributes():
+    run = "import adjoint.compat.autograd.scipy as s; s.integrate, s.linalg, s.signal, s.special, s.stats.norm"
+    subprocess.run([sys.executable, "-c", run], check=True)
 
 
 def test_vspace():

@@ -465,7 +465,7 @@ def test_programs_that_take_longer_to_try_than_the_function_are_not_tried(monkey
             total = total + x[1]
         return total * x[1]
 
-    monkeypatch.setattr(Jitted, "_time_of_tries", lambda self, known, leaves: seconds)
+    monkeypatch.setattr("adjoint.compiler.comparison.time_of_tries", lambda known, leaves: seconds)
     compiled, calls = ad.jit(f), []
     monkeypatch.setattr(Jitted, "_eagerly", lambda self, args, kwargs: calls.append(1) or self.f(*args, **kwargs))
     call = (lambda x: compiled(x=x)) if keywords else compiled

@@ -1,11 +1,13 @@
 """How the calls of a function are staged: what becomes an input, what a constant, and when a call is staged again."""
 
+from collections import deque
+
 import numpy as np
 import pytest
-from scipy.interpolate import CubicSpline
 
 import adjoint as ad
 from adjoint.compiler.arguments import DEFAULT, Arguments
+from adjoint.compiler.jit import CompileWarning
 from adjoint.compiler.stage_call import Stager
 from adjoint.core.errors import UnsupportedError
 from adjoint.staging.purity import difference
@@ -39,9 +41,9 @@ def test_an_array_that_is_read_outside_is_an_input():
 
 
 def test_an_array_for_code_that_takes_plain_arrays_only_is_a_constant():
-    found, _ = staged(lambda x: x * CubicSpline(np.arange(3.0), TABLE)(1.0), np.ones(3))
+    found, _ = staged(lambda x: x * np.polynomial.Polynomial(TABLE)(1.0), np.ones(3))
     assert len(found.graph.input_types) == 1
-    np.testing.assert_allclose(found.graph.run_flat([np.ones(3)])[0], 3.0)
+    np.testing.assert_allclose(found.graph.run_flat([np.ones(3)])[0], np.sum(TABLE))
 
 
 def test_an_array_that_is_read_at_a_traced_index_is_an_input():
@@ -119,3 +121,56 @@ def test_branches_of_adopted_code_are_staged_once_calls_have_gone_both_ways():
     both, _ = staged(f, -1.5, stager=stager)
     assert not both.guards
     assert [both.graph.run_flat([x])[0] for x in (1.5, -1.5)] == [3.0, -2.5]
+
+
+class Positive:
+    def __init__(self, value):
+        self.value = value
+
+    def __bool__(self):
+        return self.value > 0
+
+
+class Place:
+    def __init__(self, value):
+        self.value = value
+
+    def __index__(self):
+        return self.value
+
+
+# What Python's own code takes plain numbers for.
+PLAIN_NUMBERS = {
+    "if": (lambda k: 2.0 if Positive(k) else 3.0, (1, -1, 2)),
+    "a loop": (lambda k: sum(1.0 for n in range(3) if Positive(k - n)), (1, 2, -1)),
+    "and": (lambda k: (Positive(k) and 2.0) or 3.0, (1.0, -1.0, 2.5)),
+    "an index": (lambda k: (2.0, 3.0, 5.0)[Place(k)], (0, 1, 2)),
+    "a range": (lambda k: float(sum(range(Place(k)))), (3, 4, 5)),
+    "a deque": (lambda k: float(sum(deque(range(9), maxlen=k))), (1, 3, 2)),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*compiled again for the third time")
+@pytest.mark.parametrize("source", [None, True])
+@pytest.mark.parametrize("name", PLAIN_NUMBERS)
+def test_numbers_outside_that_python_takes_plain_are_constants(name, source):
+    function, values = PLAIN_NUMBERS[name]
+    state = {"k": values[0]}
+    f = lambda x: x * function(state["k"]) + np.sum(TABLE)
+    for derived in (f, ad.grad(f)):
+        compiled = ad.jit(derived, source=source)
+        for k in (*values, *values):
+            state["k"] = k
+            assert compiled(1.5) == derived(1.5)
+        assert compiled.specializations  # it did not fall back to the function itself
+
+
+@pytest.mark.parametrize("source", [None, True])
+@pytest.mark.parametrize("name", PLAIN_NUMBERS)
+def test_arguments_that_python_takes_plain_run_eagerly(name, source):
+    function, values = PLAIN_NUMBERS[name]
+    compiled = ad.jit(lambda k: function(k) * 2.0, source=source)
+    with pytest.warns(CompileWarning, match="runs eagerly: TypeError"):
+        compiled(values[0])
+    for k in values:
+        assert compiled(k) == function(k) * 2.0

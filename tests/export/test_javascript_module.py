@@ -88,6 +88,32 @@ try { looped(new Float64Array(4), new Float64Array(3)); } catch (e) { console.lo
     assert lines[:2] == ["take: an index is out of bounds", "looped: a matrix is singular"]
 
 
+LARGE = 2**52 + 1
+INTEGERS = {
+    "a product": (lambda n, m: n * m, (94906265, 94906265), (94906267, 94906267)),
+    "a negative product": (lambda n, m: n * m, (-94906265, 94906265), (-94906267, 94906267)),
+    "a sum": (lambda n, m: n + m, (LARGE, LARGE - 3), (LARGE, LARGE)),
+    "a difference": (lambda n, m: n - m, (LARGE, 3 - LARGE), (LARGE, -LARGE)),
+    "a sum of an array": (lambda n, m: np.sum(n * np.arange(4)) + m, (2**49, 0), (2**52, 0)),
+    "a shift": (lambda n, m: n << m, (1, 52), (1, 53)),
+    "bits of a product": (lambda n, m: (n * m + 12345) & 0x7FFFFFFF, (42, 1103515245), (2**31 - 1, 1103515245)),
+    "a carry": (lambda n, m: ad.fori_loop(0, 8, lambda i, c: c * m, n), (3, 5), (3, 125)),
+    "a complement": (lambda n, m: ~n + m, (LARGE, 0), (-(2**53) + 1, 2)),
+}
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+def test_integers_that_a_number_does_not_hold_are_refused(name, tmp_path):
+    f, exact, beyond = INTEGERS[name]
+    export.javascript(f, np.int64(1), np.int64(1), path=tmp_path / "f.mjs", name="f")
+    calls = "".join(
+        f"try {{ console.log(f({n}, {m})) }} catch (e) {{ console.log(e.name, e.message) }}\n" for n, m in (exact, beyond)
+    )
+    value, error = run(tmp_path, 'import { f } from "./f.mjs";\n' + calls)[:2]
+    assert int(value) == int(f(*map(np.int64, exact)))
+    assert error.startswith("RangeError an int64 has reached 2^53")
+
+
 def test_declarations(tmp_path):
     result = export.javascript(lambda x, n: (np.sum(x), x > n), X, 2.0, path=tmp_path / "pair.mjs", name="pair")
     assert (

@@ -191,3 +191,30 @@ def test_files_of_another_exporter_are_not_overwritten(tmp_path):
             with pytest.raises(ArgumentError, match="belongs to another exported file; give this one another name"):
                 getattr(export, other[0])(lambda x: x * 2, 1.0, name="f", path=folder / f"f{other[1]}")
             assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+PATHS = {
+    ".c": export.c,
+    ".o": export.object,
+    ".js": export.javascript,
+    ".wasm": export.wasm,
+    ".py": export.python,
+    ".tex": export.latex,
+}
+
+
+@pytest.mark.parametrize("suffix", PATHS)
+def test_a_path_that_cannot_be_written_leaves_no_file(suffix, tmp_path):
+    """A folder, or a file in a folder that does not exist: nothing is written beside it either."""
+    (tmp_path / f"taken{suffix}").mkdir()
+    with pytest.raises(ArgumentError, match="is a folder"):
+        PATHS[suffix](lambda x: x * x, 2.0, name="f", path=tmp_path / f"taken{suffix}")
+    with pytest.raises(ArgumentError, match=r"folder that does not exist: '.*absent'"):
+        PATHS[suffix](lambda x: x * x, 2.0, name="f", path=tmp_path / "absent" / f"f{suffix}")
+    assert [p.name for p in tmp_path.iterdir()] == [f"taken{suffix}"]
+
+
+def test_a_triple_is_a_string():
+    for options in ({"triple": 3}, {"cpu": 3}):
+        with pytest.raises(ArgumentError, match=r"of export\.object is a string, got int"):
+            export.object(lambda x: x * x, 2.0, name="f", **options)

@@ -198,3 +198,34 @@ def test_gradients_of_a_long_convolution_by_a_short_part_of_itself(mode):
 def test_dtype_of_an_angle(dtype):
     x = np.array([0, 1], dtype)
     assert ad.jit(np.angle)(x).dtype == np.angle(x).dtype
+
+
+SAME = [((3,), (3,)), ((5, 3), (5, 3)), ((2, 4, 3), (2, 4, 3)), ((0, 3), (0, 3))]
+OTHERS = [((3,), (5, 3)), ((4, 3), (2, 1, 3))]
+
+
+@pytest.mark.parametrize("shapes", [*SAME, *OTHERS])
+@pytest.mark.parametrize("dtype", [float, np.float32, complex])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_cross_products_have_the_bits_of_numpy(shapes, dtype, order):
+    """Rows of the same shape are multiplied whole, others by component: signs of zeros, infinities and nan are the same."""
+    rng = np.random.default_rng(5)
+    odd = [0.0, -0.0, 1.0, -2.5, np.inf, np.nan, 1e-310]
+    a, b = (np.asarray(rng.choice(odd, s) + rng.choice([0.0, 1.0], s), dtype, order=order) for s in shapes)
+    with np.errstate(all="ignore"):
+        expected = np.cross(a, b)
+        for found in (
+            ad.jvp(lambda a: np.cross(a, b), (a,), (np.zeros_like(a),))[0],
+            ad.jvp(lambda b: np.cross(a, b), (b,), (np.zeros_like(b),))[0],
+        ):
+            assert (found.dtype, found.strides) == (expected.dtype, expected.strides)
+            np.testing.assert_array_equal(found, expected)
+            for part in (np.real, np.imag):
+                same = np.signbit(part(found)) == np.signbit(part(expected))
+                assert np.all(same | np.isnan(part(expected)))
+
+
+@pytest.mark.parametrize("shapes", [((3,), (3,)), ((4, 3), (4, 3)), ((4, 3), (3,))])
+def test_derivatives_of_cross_products(shapes):
+    rng = np.random.default_rng(6)
+    check(np.cross, *(rng.normal(size=s) for s in shapes))

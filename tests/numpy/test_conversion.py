@@ -137,7 +137,7 @@ def test_text_in_any_format(x, spec):
         try:
             return format(x, spec)
         except (ValueError, TypeError) as error:
-            return type(error)
+            return error.__class__
 
     found = []
 

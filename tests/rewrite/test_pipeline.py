@@ -31,6 +31,7 @@ def test_loops_are_rolled_before_anything_is_simplified():
         "sum points last",
         "split columns",
         "distribute",
+        "read at places",
         "share offsets",
     ]
 

@@ -176,10 +176,10 @@ def _leaves(tree):
 
 
 def _map(f, tree):
-    if type(tree) is dict:
+    if tree.__class__ is dict:
         return {k: _map(f, v) for k, v in tree.items()}
-    if type(tree) in (list, tuple):
-        return type(tree)(_map(f, v) for v in tree)
+    if tree.__class__ in (list, tuple):
+        return tree.__class__(_map(f, v) for v in tree)
     return f(tree)
 
 

@@ -289,7 +289,7 @@ def all_calls(module, name):
         for (_, call), (_, fill), xs in zip(calls, arguments, inputs, strict=True):
             f = call.bind(checked(module, name, call), fill)
             values = flatten(f(*xs))[0]
-            floats = [k for k, y in enumerate(values) if np.dtype(getattr(y, "dtype", type(y))).kind in "fc"]
+            floats = [k for k, y in enumerate(values) if np.dtype(getattr(y, "dtype", y.__class__)).kind in "fc"]
             _, pull = ad.vjp(lambda *xs, f=f, floats=floats: [flatten(f(*xs))[0][k] for k in floats], *xs)
             results += [*values, *pull([np.ones(np.shape(values[k]), getattr(values[k], "dtype", float)) for k in floats])]
         return results

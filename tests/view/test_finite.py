@@ -27,6 +27,19 @@ def results_are_finite(f, *args):
         (lambda x: ad.fori_loop(0, 3, lambda i, c: np.sin(c) * x, x), True),
         (lambda x: ad.fori_loop(0, 3, lambda i, c: np.log(c) + x, x), False),
         (lambda x: ad.while_loop(lambda c: c < 9, lambda c: c * 2 + 1, x), True),
+        (lambda x: 1 / (1 + np.exp(-x)), True),
+        (lambda x: x / (x * x + np.abs(x) + 2.0), True),
+        (lambda x: x / np.sqrt(x * x + 1e-3), False),  # a root is only known not to be negative
+        (lambda x: x / (x * x), False),
+        (lambda x: x / (x + 2.0), False),
+        (lambda x: x / (np.exp(x) - 1.0), False),
+        (lambda x: x / np.maximum(x, 1e-3), True),
+        (lambda x: x / np.minimum(np.exp(x), 3.0), True),
+        (lambda x: x / np.sum(np.exp(x * np.ones(3))), True),
+        (lambda x: x / np.sum(np.exp(x * np.ones(0))), False),
+        (lambda x: 1 / (1 + np.exp(1j * x)), False),
+        (lambda x: np.sum(x / ad.scan(lambda c, v: (c * v, np.exp(v)), x, x * np.ones(3))[1]), True),
+        (lambda x: x / ad.scan(lambda c, v: (c * v, np.exp(v)), np.exp(x), x * np.ones(3))[0], False),  # a carry has no bound
     ],
 )
 def test_results(f, expected):

@@ -61,3 +61,24 @@ def test_parameters(value):
 def test_indices(spec):
     x = np.arange(12.0).reshape(3, 4)
     np.testing.assert_array_equal(eval(f"x[{subscript(spec)}]", {"x": x}), x[spec])
+
+
+@pytest.mark.parametrize("value, text", [
+    (np.eye(2), "np.eye(2)"),
+    (0.5 * np.eye(3), "0.5 * np.eye(3)"),
+    (np.eye(40), "np.eye(40)"),
+    (np.tri(4), "np.tri(4)"),
+    (np.tri(4, k=-1) - 2 * np.eye(4), "np.tri(4, k=-1) + (-2.0) * np.eye(4)"),
+    (np.tri(4).T.copy(), "np.tri(4).T"),
+    (np.eye(3, dtype=np.float32), 'np.eye(3, dtype="float32")'),
+    (np.array([[0.25, 0.5], [0.5, 1.0]]), 'np.array([[0.25, 0.5], [0.5, 1.0]], "float64")'),
+    (np.array([[-1, 2]]), 'np.array([[-1, 2]], "int64")'),
+    (np.array([[1.0, -0.0], [0.0, 1.0]]), 'np.array([[1.0, -0.0], [0.0, 1.0]], "float64")'),
+    (np.complex128(1j), "np.complex128(1.0j)"),
+    (np.complex128(-2.5j), "np.complex128((-2.5j))"),
+    (np.complex128(complex(0.0, -1.0)), "np.complex128(complex(0.0, (-1.0)))"),
+])  # fmt: skip
+def test_constants_that_a_person_would_write_so(value, text):
+    found = eval(array(value), {"np": np})
+    assert array(value) == text
+    assert (found.dtype, found.shape, found.tobytes()) == (value.dtype, value.shape, value.tobytes())

@@ -161,7 +161,7 @@ Float = replacing(float, _as_float, np.float64)
 Complex = replacing(complex, _as_complex, np.complex128)
 
 
-class _Types(type):
+class _AdoptedTypes(type):
     def __call__(cls, *args: Any, **options: Any) -> Any:
         if cls is not AdoptedType or len(args) != 1 or options:
             return type.__call__(type if cls is AdoptedType else cls, *args, **options)
@@ -189,7 +189,7 @@ class _Types(type):
         return hash(type) if cls is AdoptedType else type.__hash__(cls)
 
 
-class AdoptedType(type, metaclass=_Types):
+class AdoptedType(type, metaclass=_AdoptedTypes):
     """`type` for adopted code: of a traced value, the class of the value that it stands for."""
 
 
@@ -230,7 +230,7 @@ SCALARS |= {alias: SCALARS[name] for alias, name in {"half": "float16", "single"
 SCALARS |= {name: SCALARS[np.dtype(name).name] for name in ("intp", "uintp", "int_", "uint")}
 SCALARS |= {"csingle": SCALARS["complex64"], "cdouble": SCALARS["complex128"]}
 #: What `type(x)` is in adopted code, by the class of x.
-SEEN: dict[Any, Any] = {float: Float, complex: Complex, type: AdoptedType, _Number: AdoptedType, _Types: AdoptedType}
+SEEN: dict[Any, Any] = {float: Float, complex: Complex, type: AdoptedType, _Number: AdoptedType, _AdoptedTypes: AdoptedType}
 SEEN |= {cls.replaces: cls for cls in SCALARS.values()}
 
 
@@ -239,7 +239,7 @@ def _same(cls: Any) -> Any:
 
 
 copyreg.pickle(_Number, lambda cls: (_same, (cls.replaces,)) if "replaces" in _names(cls) else cls.__qualname__)  # type: ignore[arg-type]
-copyreg.pickle(_Types, lambda cls: (_same, (type,)) if cls is AdoptedType else cls.__qualname__)  # type: ignore[arg-type]
+copyreg.pickle(_AdoptedTypes, lambda cls: (_same, (type,)) if cls is AdoptedType else cls.__qualname__)  # type: ignore[arg-type]
 
 
 def _build_class(body: Any, name: str, /, *bases: Any, **options: Any) -> Any:

@@ -192,11 +192,11 @@ class Plan:
     def __init__(self, name: str, choice: Choice) -> None:
         self.name = name
         self.choice = choice
-        self.adopted: dict[str, str] = {}
-        self.original: dict[str, str] = {}
+        self.adopted: dict[str, str] = {}  # packages that are copied, and why
+        self.original: dict[str, str] = {}  # packages that are shared, and why
         self.replaced: list[str] = []
-        self.extensions: dict[str, list[str]] = {}
-        waiting, seen = [name.partition(".")[0]], set()
+        self.extensions: dict[str, list[str]] = {}  # the compiled modules of a copied package, which stay as they are
+        waiting, seen = [name.partition(".")[0]], set()  # packages that the imports lead to
         while waiting:
             root = waiting.pop()
             if root in seen:

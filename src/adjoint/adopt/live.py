@@ -18,8 +18,8 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from ..core.code import describe
+from ..core.counterparts import counterpart
 from ..core.home import OWN, is_installed, original_name, package_of
-from ..core.plain_scipy import counterpart
 from ..core.quick import Quick
 from .builtin import Complex, Float, replaces_builtin
 from .copies import World
@@ -38,6 +38,9 @@ class Globals(dict[str, Any]):
 
     def __contains__(self, name: object) -> bool:
         return name in self.source or super().__contains__(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self[name] if name in self else default  # noqa: SIM401 - `dict.get` does not ask `__missing__`
 
     def hand_over(self) -> None:
         """Move what a `global` statement has written here to the original globals."""
@@ -154,7 +157,10 @@ class Adoption:
         new.__kwdefaults__ = f.__kwdefaults__
         new.__defaults__ = tuple(map(self.value, f.__defaults__)) if f.__defaults__ else f.__defaults__
         vars(new).update({key: self.value(x) for key, x in vars(f).items()})
-        return _writing(new, names) if _writes_globals(f.__code__) else new
+        if not _writes_globals(f.__code__):
+            return new
+        call = _writing(new)
+        return self._keep(f, call) if owner is None else call
 
     def _cell(self, cell: types.CellType) -> types.CellType:
         """The same cell, if its contents stay: the function then sees later changes."""
@@ -196,7 +202,7 @@ def _writes_globals(code: types.CodeType) -> bool:
     return any(i.opname in ("STORE_GLOBAL", "DELETE_GLOBAL") for i in dis.get_instructions(code))
 
 
-def _writing(f: types.FunctionType, names: Globals) -> Any:
+def _writing(f: types.FunctionType) -> Any:
     """A function with a `global` statement: Python writes to the view, which no other code reads."""
 
     @functools.wraps(f)
@@ -204,7 +210,7 @@ def _writing(f: types.FunctionType, names: Globals) -> Any:
         try:
             return f(*args, **kwargs)
         finally:
-            names.hand_over()
+            f.__globals__.hand_over()  # type: ignore[attr-defined]
 
     return call
 

@@ -311,6 +311,7 @@ class QuickFace(FixedFace):
     """NumPy or a part of it: functions that we extend are called through native code."""
 
     def __getattr__(self, name: str) -> Any:
+        """A name of the library; a function that we extend as a native one, which is made when it is first asked for."""
         ours = super().__getattr__(name)
         original = getattr(vars(self)["_public"], name, None)
         if ours is original or not isinstance(original, _FUNCTIONS) or isinstance(ours, type) or _dispatcher() is None:

@@ -59,7 +59,7 @@ def _over_outer_axes(f: Function, *given: Any) -> Function:
     inputs, _, outputs = str(given[-1]).replace(" ", "").partition("->")
     cores, results = _axes(inputs), _axes(outputs)
     declared = _are_arrays(given[0] if len(given) > 1 else (), len(cores))
-    as_array = [whole and not core for whole, core in zip(declared, cores, strict=True)]  # of one element
+    as_array = [is_array and not core for is_array, core in zip(declared, cores, strict=True)]
 
     @functools.wraps(f)
     def call(*args: Any) -> Any:
@@ -70,13 +70,10 @@ def _over_outer_axes(f: Function, *given: Any) -> Function:
         outer = np.broadcast_shapes(*[x.shape[: x.ndim - len(core)] for x, core in zip(arrays, cores, strict=True)])
         dtype = np.result_type(*[x.dtype for x in arrays], np.float64)
         made = list(args[len(cores) :]) or [anp.zeros((*outer, *[sizes[n] for n in core]), dtype=dtype) for core in results]
-        for at in np.ndindex(outer):
+        for at in np.ndindex(outer):  # f is called for one core of each array; a core without axes is an array of one element
             parts = [y[at] if core else y[(*at, None)] for y, core in zip(made, results, strict=True)]
             cells = [x[_within(at, x.ndim - len(core), x.shape)] for x, core in zip(arrays, cores, strict=True)]
-            cells = [
-                anp.reshape(x, (1,)) if whole and not core else x for x, core, whole in zip(cells, cores, as_array, strict=True)
-            ]
-            f(*cells, *parts)
+            f(*[anp.reshape(x, (1,)) if is_array else x for x, is_array in zip(cells, as_array, strict=True)], *parts)
             for y, part, core in zip(made, parts, results, strict=True):
                 y[at] = part if core else part[0]
         found = tuple([y if np.ndim(y) else y[()] for y in made])
@@ -87,12 +84,12 @@ def _over_outer_axes(f: Function, *given: Any) -> Function:
 
 def _are_arrays(signatures: Any, count: int) -> list[bool]:
     """Which arguments a signature declares as arrays: `float64[:]` of a core dimension () is an array of one element."""
-    first = next(iter([signatures] if isinstance(signatures, (str, _Type)) else signatures), None)
+    first = next(iter([signatures] if isinstance(signatures, (str, _NumbaType)) else signatures), None)
     if isinstance(first, str):
         inside = first.partition("(")[2].rpartition(")")[0]
         found = ["[" in part for part in re.split(r",(?![^\[]*\])", inside)]
     else:
-        parts = first.arguments if isinstance(first, _Type) else first if isinstance(first, tuple) else ()
+        parts = first.arguments if isinstance(first, _NumbaType) else first if isinstance(first, tuple) else ()
         found = [getattr(part, "is_array", False) for part in parts]
     return [*found, *[False] * count][:count]
 
@@ -120,7 +117,7 @@ class _Typed:
             return cls()
 
 
-class _Type:
+class _NumbaType:
     """A type of numba's, or a signature: `float64[:]`, `types.Tuple((int64, int64))`, `void(float64[:], float64)`."""
 
     def __init__(self, is_array: bool = False, arguments: tuple[Any, ...] = ()) -> None:
@@ -132,10 +129,10 @@ class _Type:
         return type(name, (Exception,), {}) if name.endswith(("Error", "Warning")) else self
 
     def __call__(self, *args: Any, **options: Any) -> Any:
-        return args[0] if len(args) == 1 and isinstance(args[0], (types.FunctionType, type)) else _Type(arguments=args)
+        return args[0] if len(args) == 1 and isinstance(args[0], (types.FunctionType, type)) else _NumbaType(arguments=args)
 
     def __getitem__(self, key: Any) -> Any:
-        return _Type(is_array=True)
+        return _NumbaType(is_array=True)
 
 
 class _Numba(types.ModuleType):
@@ -145,7 +142,7 @@ class _Numba(types.ModuleType):
         return _TYPE
 
 
-_TYPE = _Type()
+_TYPE = _NumbaType()
 NUMBA = _Numba("numba", __doc__)
 NUMBA.__dict__.update(
     **dict.fromkeys(["jit", "njit", "generated_jit", "cfunc", "stencil", "jitclass"], _as_it_is),

@@ -36,7 +36,7 @@ from . import sympy as sympy_
 from .convert import evaluate, evaluate_staged, from_graph, numbers_of
 from .terms import ZERO, Term, number, post_order, symbol
 from .tidy import tidy
-from .write import Infix, Latex, Python
+from .write import Infix, LatexTerms, PythonTerms
 
 
 @boundary
@@ -221,7 +221,7 @@ class Expression:
 
     def latex(self) -> str:
         """LaTeX for mathematics mode; named sub-terms follow in a list."""
-        names, result = Latex().write(self.term, self.names)
+        names, result = LatexTerms().write(self.term, self.names)
         lines = [result, *(f"{name} = {text}" for name, text in names)]
         if not names:
             return result
@@ -238,7 +238,7 @@ class Expression:
 
     def python(self) -> str:
         """Source: a lambda, or a def with the sub-terms as assignments. `np` is NumPy, `special` is scipy.special."""
-        names, result = Python().write(self.term, self.names)
+        names, result = PythonTerms().write(self.term, self.names)
         arguments = ", ".join(self.names)
         if not names:
             return f"lambda {arguments}: {result}" if arguments else f"lambda: {result}"

@@ -19,7 +19,7 @@ from ..ops.broadcast import where
 from ..ops.elementwise import stop_gradient
 from ..view import notation
 from ..view.notation import ATOM, POWER, PRODUCT, SUM, Piece, python_name
-from .terms import HALF, PI, Number, Term, is_decimal, post_order
+from .terms import HALF, ONE, PI, Number, Term, is_decimal, post_order
 
 _SHORT = 72  # an expression of this length is written in one piece
 _WORTH_A_NAME = 10
@@ -132,8 +132,9 @@ class Infix:
         if term.head != 0:
             items.append((term.head < 0, self.number(_magnitude(term.head)).text))
         first = next((i for i, (is_negative, _) in enumerate(items) if not is_negative), 0)
+        is_split = first < len(term.parts) and self.is_split(term.parts[first][1])
         items.insert(0, items.pop(first))  # 1 - x rather than -x + 1
-        text = ("-" if items[0][0] else "") + items[0][1]
+        text = f"-({items[0][1]})" if items[0][0] and is_split else ("-" if items[0][0] else "") + items[0][1]
         return Piece(text + "".join((" - " if minus else " + ") + body for minus, body in items[1:]), SUM)
 
     def scaled(self, coefficient: Number, term: Term, written: dict[Term, Piece]) -> Piece:
@@ -147,7 +148,20 @@ class Infix:
 
     def product(self, term: Term, written: dict[Term, Piece]) -> Piece:
         body = self.factors(_magnitude(term.head), term, written)
-        return Piece("-" + self.notation.inside(body, PRODUCT), PRODUCT) if term.head < 0 else body
+        level = POWER if self.is_split(term) else PRODUCT
+        return Piece("-" + self.notation.inside(body, level), PRODUCT) if term.head < 0 else body
+
+    def is_split(self, term: Term, has_denominator: bool = False) -> bool:
+        """Whether a number in front of a product, when it is read, would go into a choice and not be that of the product.
+
+        `-(where(c, a, b)/x)`, since `-where(c, a, b)/x` is `where(c, -a, -b)/x`; so with a denominator, `1/where(c, a, b)/2`.
+        """
+        if term.kind != "product":
+            return False
+        if has_denominator and any(b.is_call("where") and e.is_number and e.head == -1 for b, e in term.parts):
+            return True
+        base, exponent = next(((b, e) for b, e in term.parts if not (e.is_number and e.head < 0)), term.parts[0])
+        return len(term.parts) > 1 and base.is_call("where") and exponent == ONE
 
     def factors(self, coefficient: Number, term: Term, written: dict[Term, Piece]) -> Piece:
         above: list[Piece] = []
@@ -159,6 +173,8 @@ class Infix:
                 above.append(self.power(written[base], exponent.head, None))
             else:
                 above.append(self.power(written[base], None, written[exponent]))
+        if coefficient != 1 and self.is_split(term, _ratio(coefficient)[1] != 1):
+            return self.quotient(coefficient, [self.quotient(1, above, below)], [])
         return self.quotient(coefficient, above, below)
 
     def power(self, base: Piece, exponent: Number | None, text: Piece | None) -> Piece:
@@ -219,7 +235,7 @@ def _choose(root: Term) -> set[Term]:
     return named
 
 
-class Python(Infix):
+class PythonTerms(Infix):
     """Source that runs with `import numpy as np` and `from scipy import special`."""
 
     notation = _Source()
@@ -231,11 +247,14 @@ class Python(Infix):
         return super().number(value)
 
 
-class Latex(Infix):
+class LatexTerms(Infix):
     """LaTeX, for mathematics mode."""
 
     notation = _Latex()
     pi = r"\pi"
+
+    def is_split(self, term: Term, has_denominator: bool = False) -> bool:
+        return False  # nothing reads it back
 
     def symbol(self, name: str) -> str:
         return latex_name(name)

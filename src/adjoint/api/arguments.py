@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import operator
 import re
-import sys
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,9 +13,9 @@ import numpy as np
 
 from ..core.bind import Trace, Traced, rounded, snapshot, unwrap_fresh
 from ..core.code import signature_of
+from ..core.counterparts import leads_there
 from ..core.errors import ArgumentError, DtypeError, ShapeError, user_level
 from ..core.memory import is_writeable
-from ..core.plain_scipy import leads_there
 from ..core.tree import LEAF, Structure, flatten, leaf_names
 from ..core.types import Type, Value, dtype_of, is_inexact, is_masked, shape_of
 from ..device.arrays import gpu_of
@@ -88,12 +87,12 @@ def callee(f: Callable[..., Any]) -> Callable[..., Any]:
     """What a transform runs in place of the user's function.
 
     It has no `functools.cache`: traced values are all distinct, and none may outlive its transform. Where it names a function of
-    SciPy that takes plain arrays only, it calls ours (core/plain_scipy.py).
+    SciPy that takes plain arrays only, it calls ours, and `type(x)` is the class of the underlying value (adopt/plain.py).
     """
     while isinstance(f, functools._lru_cache_wrapper):
         f = f.__wrapped__
-    if "scipy" in sys.modules and leads_there(f):
-        from ..adopt.plain_scipy import with_ours  # heavy: loads the replacements of modules
+    if leads_there(f):
+        from ..adopt.plain import with_ours  # heavy: loads the replacements of modules
 
         return with_ours(f)  # type: ignore[no-any-return]
     return f

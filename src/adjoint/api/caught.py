@@ -1,4 +1,4 @@
-"""A function that sees, inside a transform, that its values are traced, and continues.
+"""Functions that notice that their values are traced, and continue: is the result still that of plain numbers?
 
     def f(x):                        |    def f(x):
         try:                         |        if type(x) is float:     # False: the class of the tracer
@@ -27,7 +27,7 @@ from ..eager.tape import Tape
 from ..staging.purity import Draws
 from ..staging.type_decisions import line_of_decision
 from ..staging.type_queries import agree, nearby
-from .arguments import name_of
+from .arguments import callee, name_of
 
 Function = Callable[..., Any]
 _FAILED: Any = object()
@@ -40,7 +40,7 @@ class Caught:
     def __init__(self, f: Function, transform: str) -> None:
         self.f, self.transform = f, transform
         self.before, self.apart = refused.get(), told_apart.get()
-        self.decision = line_of_decision(f)
+        self.decision = line_of_decision(f, callee)
         self.draws = None if self.decision is None else Draws(f)
 
     @property

@@ -36,10 +36,12 @@ from .bodies import Function, LoopCarry, StagedBody, agrees, check_width, kind_o
 # -- arguments -------------------------------------------------------------------------------------------------
 
 
-def _check_function(transform: str, **functions: Any) -> None:
+def _bodies(transform: str, **functions: Any) -> list[Function]:
+    """What runs in place of the functions."""
     for name, f in functions.items():
         if not callable(f):
             raise ArgumentError(f"{transform} expects a function for {name}, got {kind_of(f)}")
+    return [callee(f) for f in functions.values()]
 
 
 def _checked_policy(checkpoint: Any, transform: str) -> Checkpoint:
@@ -78,7 +80,7 @@ def scan(
     >>> scan(lambda c, _: (2 * c, None), 1, length=10)[0]
     np.int64(1024)
     """
-    _check_function("scan", f=f)
+    (f,) = _bodies("scan", f=f)
     policy = _checked_policy(checkpoint, "scan")
     rows, row_structure, row_labels = opened(xs, "xs")
     iterations = _length(rows, row_labels, length)
@@ -122,6 +124,7 @@ def _scan(
     policy: Checkpoint,
     transform: str,
 ) -> tuple[Any, Any]:
+    """The loop as one op, if its body can be staged; if the body asks for numbers, iteration by iteration."""
     rows = [strong(x) for x in rows]
     example = row_structure.unflatten([_Row(x) for x in rows])
 
@@ -217,7 +220,7 @@ def map(f: Function, xs: Any) -> Any:
     >>> map(lambda x: x if x > 0 else 0.1 * x, np.array([-1.0, 2.0]))
     array([-0.1,  2. ])
     """
-    _check_function("map", f=f)
+    (f,) = _bodies("map", f=f)
     rows, structure, _ = opened(xs, "xs")
     sizes = {shape_of(x)[0] if shape_of(x) else None for x in rows}
     if len(sizes) != 1 or None in sizes:
@@ -246,7 +249,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Function, init_val: Any, *, chec
     >>> fori_loop(1, 6, lambda i, product: product * i, 1)
     np.int64(120)
     """
-    _check_function("fori_loop", body_fun=body_fun)
+    (body_fun,) = _bodies("fori_loop", body_fun=body_fun)
     policy = _checked_policy(checkpoint, "fori_loop")
     bounds = [_bound(lower, "lower"), _bound(upper, "upper")]
     leaves, structure, labels = opened(init_val, "init_val")
@@ -304,7 +307,7 @@ def while_loop(cond_fun: Function, body_fun: Function, init_val: Any, *, checkpo
     >>> while_loop(lambda x: x < 100.0, lambda x: x * 2.0, 3.0)
     np.float64(192.0)
     """
-    _check_function("while_loop", cond_fun=cond_fun, body_fun=body_fun)
+    cond_fun, body_fun = _bodies("while_loop", cond_fun=cond_fun, body_fun=body_fun)
     policy = _checked_policy(checkpoint, "while_loop")
     leaves, structure, labels = opened(init_val, "init_val")
     return _while(cond_fun, body_fun, structure.unflatten(leaves), labels, policy, "while_loop")
@@ -355,7 +358,7 @@ def cond(pred: Any, true_fun: Function, false_fun: Function, *operands: Any) -> 
     >>> cond(np.pi > 3, lambda x: x + 1.0, lambda x: -x, 2.0)
     np.float64(3.0)
     """
-    _check_function("cond", true_fun=true_fun, false_fun=false_fun)
+    true_fun, false_fun = _bodies("cond", true_fun=true_fun, false_fun=false_fun)
     chosen = _predicate(pred)
     leaves, structure, _ = opened(operands, "operands")
     args = structure.unflatten([strong(x) for x in leaves])

@@ -34,7 +34,7 @@ from ..transform.build import passes_derivative
 from ..view.notation import PLAIN
 from ..view.trace import EvaluationTrace
 from ..view.writer import GraphWriter
-from .arguments import check_callable, differentiable, input_names, match_type, name_of, output_leaf
+from .arguments import callee, check_callable, differentiable, input_names, match_type, name_of, output_leaf
 from .caught import Caught
 from .protection import run_protected
 from .transformed import Transformed
@@ -95,7 +95,7 @@ def evaluate(
             for i, name in zip(chosen, names, strict=True):
                 inside[i] = stage.input_like(name, _own(differentiable(leaves[i], name, "trace")))
             positional, named = structure.unflatten(inside)
-            result = f(*positional, **named)
+            result = callee(f)(*positional, **named)
             if result is None:
                 output_leaf(None, f, "trace")  # raises
             parts, out_structure = flatten(final(result))

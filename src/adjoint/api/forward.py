@@ -107,7 +107,7 @@ class ForwardRun:
             leaves = list(self.inputs)
             for i, part in zip(wanted, parts, strict=True):
                 leaves[i] = part
-            return f(*self.arguments(leaves))
+            return callee(f)(*self.arguments(leaves))
 
         of_wanted.__name__ = name_of(f)
         given = [self.inputs[i] for i in wanted]

@@ -98,6 +98,7 @@ def _run_graph(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any], trans
 
     @runs_inside
     def record(stage: WholeFunction, staged: Function) -> Program:
+        """Run the function on inputs of the stage, and make a program of its equations and results."""
         caught = Caught(f, transform)
         with stage:
             inside = [stage.input(name, Type.of(x)) for name, x in zip(names, leaves, strict=True)]
@@ -218,9 +219,17 @@ class Program(Graph):
 
     @boundary
     def python(self) -> str:
-        """The source of a function of the flat inputs that needs only NumPy. Ops without an equivalent are refused by name."""
+        """The source of a function of the flat inputs that needs only NumPy. Ops without an equivalent are refused by name.
+
+        A program that was staged from source is written as a person would write it: loops stay loops, a variable keeps its name
+        x, and its cotangent is x_bar; comments name the lines of the source.
+        """
         from ..view import python
 
+        return self._written_by(python)
+
+    def _written_by(self, python: Any) -> str:
+        """The Python source; `python` is the module `view.python`."""
         return python.source(self)
 
     def svg(self) -> str:
@@ -262,13 +271,7 @@ class Program(Graph):
 class SourceProgram(Program):
     """A graph staged from the source of a function: its loops are the user's, and so are the names of its variables."""
 
-    @boundary
-    def python(self) -> str:
-        """The source of a function of the flat inputs that needs only NumPy, as a person would write it.
-
-        Loops stay loops, a variable keeps its name x, and its cotangent is x_bar; comments name the lines of the source.
-        """
-        from ..view import python
+    def _written_by(self, python: Any) -> str:
         from ..view.finite import ordinary
 
         smaller = drop_idle_carries(self.simplify(), final=False)

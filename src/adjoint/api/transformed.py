@@ -66,6 +66,7 @@ class Transformed:
         return self._compiled(*args, **kwargs)
 
     def _compiled(self, *args: Any, **kwargs: Any) -> Any:
+        """A transform of a compiled function: as one compiled program, or on the compiled derivatives of the function."""
         f = self.innermost
         whole = getattr(type(f), "compiled_transform", None)
         program = None if whole is None or is_tracking() else whole(f, self)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..api.arguments import check_callable, name_of, positions, regroup
+from ..api.arguments import callee, check_callable, name_of, positions, regroup
 from ..api.forward import jvp
 from ..api.grad import grad
 from ..api.jacobian import jacrev
@@ -187,10 +187,10 @@ def compare(f: Function, *args: Any, manual: Function | None = None, argnums: An
         rows.append(_measured("manual", lambda g: manual(*map_leaves(own, tuple(args))), f))
     for method in METHODS:
         rows.append(_measured(method, lambda g, method=method: finite_difference(g, *args, method=method, argnums=chosen), f))  # type: ignore[misc]
-    rows.append(_measured("forward", lambda g: _forward(g, args, indices, single), f))
+    rows.append(_measured("forward", lambda g: _forward(g, args, indices, single), callee(f)))
     complex_arguments = _any_complex([args[i] for i in indices])
     kinds = complex_arguments, complex_arguments and _any_complex(f(*map_leaves(own, tuple(args))))
-    rows.append(_measured("reverse", lambda g: _reverse(g, args, chosen, kinds), f))
+    rows.append(_measured("reverse", lambda g: _reverse(g, args, chosen, kinds), callee(f)))
     exact = [row for name in ("reverse", "forward", "richardson") for row in rows if row.method == name and not row.note]
     if exact:
         rows = [row if row.note else row._replace(error=_error(row.value, exact[0].value)) for row in rows]

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..api.arguments import check_callable, name_of, open_arguments, output_leaf
+from ..api.arguments import callee, check_callable, name_of, open_arguments, output_leaf
 from ..api.grad import Recording
 from ..core.boundary import boundary
 from ..core.errors import ArgumentError
@@ -150,7 +150,7 @@ def _float_results(f: Function, args: Sequence[Any]) -> tuple[Function, list[str
         raise ArgumentError(f"{name_of(f)} returned no float, so check_grads has nothing to differentiate")
 
     def floats(*xs: Any) -> list[Any]:
-        leaves = flatten(f(*xs))[0]
+        leaves = flatten(callee(f)(*xs))[0]
         return [leaves[n] for n in keep]
 
     return floats, [names[n] for n in keep]

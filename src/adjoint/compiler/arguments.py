@@ -188,6 +188,17 @@ def _strides(given: Sequence[Any]) -> tuple[Any, ...]:
     return () if all(map(in_rows, given)) else tuple([None if in_rows(x) else x.strides for x in given])
 
 
+def listed(given: Any, kind: type, option: str) -> tuple[Any, ...]:
+    """An option of jit that is one or several of a kind; None is none."""
+    found = () if given is None else tuple(given) if isinstance(given, (tuple, list, set, frozenset, range)) else (given,)
+    if kind is int:
+        found = tuple(int(x) if isinstance(x, np.integer) else x for x in found)
+    if not all(isinstance(x, kind) and not isinstance(x, bool) for x in found):
+        what = "positions of arguments" if kind is int else "names of arguments"
+        raise ArgumentError(f"{option} of jit takes {what}, not {given!r}")
+    return found
+
+
 def both_ways(f: Function, numbers: tuple[int, ...], names: tuple[str, ...]) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """Static arguments by place and by name: each may be given either way."""
     try:

@@ -1,4 +1,4 @@
-"""How a call finds its native function: by the names of its arguments, then by their types.
+"""Dispatch of a call to its native function: by the names of its arguments, then by their types.
 
     f(x, w=w)        calls with the same names share a chain of native functions, which take x and w in order
 

@@ -65,7 +65,7 @@ class GPUSpecialization(Specialization):
         """How: launches, products, calls."""
         from .cuda.lowering import lower  # heavy: loads LLVM
 
-        return lower(self.graph, self.weak, bool(self.guards))
+        return lower(self.graph, self.weak, bool(self.guards), self.unread)
 
     def __repr__(self) -> str:
         return f"<program of {self.staged.name} on a GPU: print it, or look at .graph, .lowered, .text and .ptx>"

@@ -19,20 +19,18 @@ import os
 import re
 import time
 import warnings
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..api.arguments import adopted, check_callable, name_of
+from ..api.arguments import adopted, callee, check_callable, name_of
 from ..api.transformed import NotCompiledError, Transformed
-from ..core.bind import Trace, Traced, is_tracking, unwrap_fresh
+from ..core.bind import Traced, is_tracking, unwrap_fresh
 from ..core.boundary import adjoint_error_behind, boundary, is_bug, passed_boundary
 from ..core.errors import (
     ArgumentError,
     CompilerError,
-    ConversionError,
     DeviceError,
     OperationError,
     UnsupportedError,
@@ -44,21 +42,21 @@ from ..core.locks import cached, lock
 from ..core.strict import QUIET, raises
 from ..core.strict import state as error_state
 from ..core.tree import flatten, map_leaves
-from ..numpy.layout import own
 from ..staging.python import PythonNumberError
-from ..staging.type_queries import agree, line_of_type, nearby, same_objects
+from ..staging.type_queries import line_of_type
 from .arguments import (
     DEFAULT,
-    HOST,
     Arguments,
     Options,
     both_ways,
     gpu_of_argument,
+    listed,
     own_on_host,
     own_together,
     sent,
 )
 from .calls import Chain, StaticChains
+from .comparison import Tries, TypeCheck
 from .compose import Derivatives
 from .gpu import GPUSpecialization
 from .recompilation import why_again
@@ -67,8 +65,6 @@ from .stage_call import Stager
 
 Function = Callable[..., Any]
 MANY = 3  # times that a function is recompiled for one reason before a warning
-_MUCH_LONGER = 4  # times: some calls are taken by one of the programs
-_COMPARED_CALLS = 8  # that compare the time of the function with that of trying its programs: the first ones may be slow
 MOST_SPECIALIZATIONS = 16  # per signature; a function that needs more runs eagerly from then on
 
 
@@ -123,9 +119,9 @@ def jit(
         raise ArgumentError(f"device of jit is 'cuda', 'cuda:0', … or None, not {device!r}")
     if precision not in ("highest", "tf32"):
         raise ArgumentError(f"precision of jit is 'highest' or 'tf32', not {precision!r}")
-    numbers = _listed(static_argnums, int, "static_argnums")
-    names = _listed(static_argnames, str, "static_argnames")
-    donated = _listed(donate_argnums, int, "donate_argnums")
+    numbers = listed(static_argnums, int, "static_argnums")
+    names = listed(static_argnames, str, "static_argnames")
+    donated = listed(donate_argnums, int, "donate_argnums")
     static = both_ways(f, numbers, names)
     if any(i < 0 for i in donated) or not set(donated).isdisjoint(static[0]):
         raise ArgumentError(f"donate_argnums={donate_argnums!r} of jit names positions from 0 on, and no static argument")
@@ -134,29 +130,10 @@ def jit(
     )
 
 
-def _listed(given: Any, kind: type, option: str) -> tuple[Any, ...]:
-    """An option of jit that is one or several of a kind; None is none."""
-    found = () if given is None else tuple(given) if isinstance(given, (tuple, list, set, frozenset, range)) else (given,)
-    if kind is int:
-        found = tuple(int(x) if isinstance(x, np.integer) else x for x in found)
-    if not all(isinstance(x, kind) and not isinstance(x, bool) for x in found):
-        what = "positions of arguments" if kind is int else "names of arguments"
-        raise ArgumentError(f"{option} of jit takes {what}, not {given!r}")
-    return found
-
-
 class Uncompiled(NamedTuple):
     """The result of a call for which there is no program."""
 
     result: Any
-
-
-@dataclass(slots=True)
-class _Tried:
-    """How long it takes to try all programs of a signature, and in how many calls that was compared with the function's time."""
-
-    seconds: float
-    calls: int = 0
 
 
 class Jitted:
@@ -172,7 +149,7 @@ class Jitted:
         self.arguments = Arguments(f, static_argnums, static_argnames, options)
         self.specializations: dict[Signature, list[Specialization]] = {}
         self.eager: dict[Signature, str] = {}  # signatures that are not compiled, and why
-        self._tried: dict[Signature, _Tried] = {}  # signatures that are not compiled again, but whose programs are tried
+        self._tried: dict[Signature, Tries] = {}  # signatures that are not compiled again, but whose programs are tried
         self.reasons: dict[str, int] = {}  # why it was compiled again, and how often
         self._stager = Stager(self.arguments)
         self._lock = lock()
@@ -273,7 +250,7 @@ class Jitted:
         leaves = self.arguments.given(args, kwargs)[0]
         copies = own_together(leaves) if inside or not gpus else [own_on_host(x) for x in leaves]
         positional, named = self.arguments.replaced(args, kwargs, copies)
-        result = self.f(*positional, **named)
+        result = (callee(self.f) if inside else self.f)(*positional, **named)
         return map_leaves(functools.partial(sent, gpus[0]), result) if gpus else result
 
     def _inside(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -338,7 +315,7 @@ class Jitted:
                 signature,
                 f"its calls take more than {MOST_SPECIALIZATIONS} paths through the code at {', '.join(lines)}",
             )
-            self._tried[signature] = tried = _Tried(self._time_of_tries(known, leaves))
+            self._tried[signature] = tried = Tries(known, leaves)
             return Uncompiled(self._compared(args, kwargs, signature, tried))
         try:
             staged = self._stage(args, kwargs, leaves, signature)
@@ -362,74 +339,27 @@ class Jitted:
         if self.arguments.compares_identity:
             specialization.same_arrays = specialization.identical(self.arguments.given(args, kwargs)[0])
         if self._line_of_type is not None:
-            other = self._other_by_type(args, kwargs, leaves, signature, specialization)
+            check = TypeCheck(self._line_of_type, self.arguments, self._eagerly, self._attempt, self._stager.by_order)
+            other = check.difference(specialization, leaves, args, kwargs)
             if other is not None:
-                return other
+                if other.why is not None:
+                    self._give_up(signature, other.why)
+                return Uncompiled(other.result)
         self._count(signature, specialization)
         known.insert(0, specialization)
         self._chain(args, kwargs).add(lambda other: specialization.function(signature, name_of(self.f), other))
         return specialization
 
-    def _time_of_tries(self, known: list[Specialization], leaves: list[Any]) -> float:
-        """The seconds that a call loses by trying all these programs, none of which takes it."""
-        began = time.perf_counter()
-        for specialization in known:
-            found, _ = specialization.outside()
-            specialization.run([*leaves, *found])
-        return time.perf_counter() - began
-
-    def _compared(self, args: Any, kwargs: Any, signature: Signature, tried: _Tried) -> Any:
+    def _compared(self, args: Any, kwargs: Any, signature: Signature, tried: Tries) -> Any:
         """The result of a call that no program took. If trying them took much longer than the function, no later call does."""
         began = time.perf_counter()
         result = self._eagerly(args, kwargs)
-        tried.calls += 1
-        if _MUCH_LONGER * (time.perf_counter() - began) < tried.seconds:
+        if tried.is_waste(time.perf_counter() - began):
             self._chain(args, kwargs).forget()
             self._tried.pop(signature, None)
-        elif tried.calls == _COMPARED_CALLS:
+        elif tried.has_enough_calls:
             self._tried.pop(signature, None)
         return result
-
-    def _other_by_type(
-        self, args: Any, kwargs: Any, leaves: list[Any], signature: Signature, specialization: Specialization
-    ) -> Uncompiled | None:
-        """The result of a function that calls `type`, if its program gives another one: `type` sees the class of a tracer."""
-        before = Trace("jit").level
-        copies = [x.copy() if hasattr(x, "copy") else x for x in leaves]  # a program may write over arguments given away
-        result, found = self._eagerly(args, kwargs), self._attempt(specialization, copies, args, kwargs)
-
-        ours, expected = map_leaves(own_on_host, found), map_leaves(own_on_host, result)
-        if found is specialization.missed:  # else what it reads outside has changed meanwhile, and it is staged again
-            if specialization.outside()[1] is None:
-                asked = f"so that its result, which may depend on type() ({self._line_of_type}), cannot be compared"
-                self._give_up(signature, f"by rounding, a value is on the other side of a threshold in machine code, {asked}")
-            return Uncompiled(result)
-        if agree(ours, expected, lambda: _on_the_way(specialization, leaves)) and not self._differs_nearby(
-            args, kwargs, specialization
-        ):
-            return None
-        if Trace("jit").level > before + 1:  # a transform inside the function has passed its tracers to `type`
-            raise ConversionError(
-                f"type() of a traced value gives the class of the tracer ({self._line_of_type}); write isinstance(x, …), "
-                "or x.__class__ for type(x)"
-            )
-        self._give_up(signature, f"type() is asked for a value, and looks past what it stands for ({self._line_of_type})")
-        return Uncompiled(result)
-
-    def _differs_nearby(self, args: Any, kwargs: Any, specialization: Specialization) -> bool:
-        """Whether a program gives other results than the function for numbers close to the arguments, on the same path."""
-        given = self.arguments.given(args, kwargs)[0]
-        if not all(isinstance(x, HOST) for x in given):
-            return False
-        numbers = [nearby(x, i) for i, x in enumerate(given)]
-        moved = self.arguments.replaced(args, kwargs, [numbers[i] for i in same_objects(given)])
-        try:
-            result = self._eagerly(*moved)
-        except Exception:  # the function is not defined there
-            return False
-        leaves = self.arguments.open(*moved, self._stager.by_order)[0]
-        found = self._attempt(specialization, [own(x) for x in leaves], *moved)
-        return found is not specialization.missed and not agree(found, result, lambda: _on_the_way(specialization, leaves))
 
     def _chain(self, args: Any, kwargs: Any) -> Chain:
         """The native functions for calls like this one."""
@@ -572,10 +502,3 @@ class Whole(Derived):
     def _run_instead(self, args: Any, kwargs: Any, signature: Signature, error: Exception, bug: bool) -> Uncompiled:
         self.eager[signature] = f"{type(error).__name__}: {error}"
         raise NotCompiledError(functools.partial(self._not_compiled, signature, error, bug) if bug else None) from error
-
-
-def _on_the_way(specialization: Specialization, leaves: Sequence[Any]) -> Iterable[Any]:
-    """The values of all equations of a program."""
-    given = [own_on_host(x) for x in [*leaves, *specialization.outside()[0]]]
-    values: Iterable[Any] = specialization.staged.evaluate(given, keep=True).values()
-    return values

@@ -125,7 +125,7 @@ def object_code(text: str, quickly: bool = False) -> tuple[str, list[bytes], boo
     return name, code, False
 
 
-class _Shared(emit.Kept):
+class _Shared(emit.SharedCode):
     """Slow paths, which programs share: in memory, and in the cache on disk."""
 
     def __init__(self) -> None:

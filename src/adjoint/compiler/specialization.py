@@ -73,11 +73,11 @@ class Staged(NamedTuple):
     source: Sequence[str] = ()  # what became of each loop and branch of the source
 
 
-def lower(graph: Graph, weak: Collection[int], guarded: bool) -> Lowered:
+def lower(graph: Graph, weak: Collection[int], guarded: bool, unread: int) -> Lowered:
     """The steps of a graph: see `lower.fuse`."""
     from .lower import fuse  # heavy: the code generator, which a program from disk does not need
 
-    return fuse.lower(graph, weak, guarded)
+    return fuse.lower(graph, weak, guarded, unread)
 
 
 class Specialization:
@@ -94,6 +94,7 @@ class Specialization:
         weak = self.keep(staged, signature)
         reused = self.reused(signature.donated) if signature.donated else {}  # by result: an argument
         machine = [*emit.described(), *([f"over {reused}"] if reused else [])]
+        machine += [f"{self.unread} unread"] if self.unread else []
         name = program_cache.name_of(self.staged, self.weak, bool(self.guards), machine)
         self.native = native.native(name, lambda: self.lowered)
         self.inputs = [
@@ -109,6 +110,7 @@ class Specialization:
         """Keep the graph of the program, and the class of each input that is a Python number, else None."""
         self.staged = staged.graph
         self.guards = staged.guards
+        self.unread = len(staged.graph.outputs) - staged.graph.out_structure.count - bool(staged.guards)  # outputs, not results
         self.places = staged.places
         self.keys = staged.keys
         self.captured = staged.captured
@@ -151,7 +153,7 @@ class Specialization:
     @cached
     def lowered(self) -> Lowered:
         """How: loops, products, calls."""
-        return lower(self.graph, self.weak, bool(self.guards))
+        return lower(self.graph, self.weak, bool(self.guards), self.unread)
 
     def __str__(self) -> str:
         from ..ir.text import show

@@ -26,6 +26,7 @@ from ..source.scope import ADOPTED_LOOPS, ALL, Scope, reaches_adopted
 from ..staging.guard import Guarded
 from ..staging.purity import Draws, difference, is_alone, watched
 from ..staging.reads import Reads
+from ..staging.unread import unread
 from .arguments import WEAK, Arguments, check_gpus, to_stage
 from .recompilation import varying_lines
 from .specialization import Signature, Specialization, Staged, in_rows
@@ -45,7 +46,7 @@ class Stager:
         """The graph of this call, and what it depends on. Arrays that the function reads outside are inputs.
 
         If the function passes them to code that takes plain arrays only, it is staged with the arrays of this call instead,
-        which are then compared at each call.
+        which are then compared at each call. A number that varies is an input, too, unless code takes plain numbers only.
         """
 
         def once(reads: Reads) -> Staged:
@@ -73,6 +74,11 @@ class Stager:
             if not reads.inputs:
                 raise
             reads = Reads(by_value=True, traced=reads.traced)
+            staged = once(reads)
+        except TypeError as error:  # Python's: code in C, or `bool(x)` and the like, takes no traced number
+            if type(error) is not TypeError or not reads.has_numbers:
+                raise
+            reads = Reads(traced=reads.traced)
             staged = once(reads)
         if draws.is_blind:
             return self.stage(args, kwargs, leaves, signature)
@@ -138,8 +144,9 @@ def stage_call(
             raise UnsupportedError("it returns a Python integer beyond 64 bits")
         stage.conclude()
         guards = list(stage.guards.values())
-        # The last output is the conjunction of the guards, if there are any.
-        graph = stage.graph(re.sub(r"\W", "", name_of(f)) or "f", [*outputs, stage.holds()] if guards else outputs)
+        # Behind the results are values that are computed because they may fail; last the conjunction of the guards, if any.
+        answers = [stage.holds()] if guards else []
+        graph = stage.graph(re.sub(r"\W", "", name_of(f)) or "f", [*outputs, *unread(stage, [*outputs, *answers]), *answers])
     if (bool in signature.weak or stage.has_bools) and arguments.line_of_bool is not None:
         raise UnsupportedError(
             "it compares by identity with True or False, which no traced bool is; write `if x:`, or name the argument in "

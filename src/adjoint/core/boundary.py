@@ -1,4 +1,4 @@
-"""What leaves a public entry point (`boundary`): errors without our frames, and in our words where C code has replaced them.
+"""Errors that leave a public entry point (`boundary`): without our frames, and in our words if C code has replaced them.
 
 Library code may replace an error that we raise by its own, or refuse a traced value before we are asked. `is_bug` tells a
 mistake in our code from an error about the user's program.
@@ -106,7 +106,7 @@ def is_bug(error: BaseException) -> bool:
     ours = False
     for frame in itertools.dropwhile(lambda frame: frame.f_code.co_filename == frames[0].f_code.co_filename, frames):
         ours = is_our_frame(frame) or (ours and is_plumbing(frame))
-    return ours and not _is_unfit_call(error, frames[-1]) and not _is_refusal(error, frames)
+    return ours and not _is_unfit_call(error, frames[-1]) and not _is_refusal(error, frames) and not _is_unfit_result(error)
 
 
 def _is_refusal(error: BaseException, frames: list[types.FrameType]) -> bool:
@@ -122,6 +122,14 @@ def _is_unfit_call(error: BaseException, caller: types.FrameType) -> bool:
 
 
 _UNFIT = re.compile(r"(\S+)\(\) (takes|missing|got an unexpected|got multiple)")
+
+
+def _is_unfit_result(error: BaseException) -> bool:
+    """Whether a special method of a user's class, such as `__bool__`, returned a traced value, which Python refuses."""
+    return type(error) is TypeError and _UNFIT_RESULT.match(str(error)) is not None
+
+
+_UNFIT_RESULT = re.compile(r"__\w+__ (should return|returned|must return) .*\bTraced\b")
 
 
 _IN_OUR_CODE = "_adjoint_bug"  # marks an error, in its __dict__

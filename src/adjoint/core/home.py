@@ -46,6 +46,7 @@ def is_own(module: str) -> bool:
 
 
 ADOPTED = "__adopted__"  # in the builtins of adopted code
+EXTENDS = "__extends__"  # in a class that a transform derives from one of the user's: that class
 RUNTIME = "__adjoint__"  # a free variable of code that is rewritten from its source, which calls f as __adjoint__.call(f)(x)
 
 

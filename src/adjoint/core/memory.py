@@ -1,4 +1,4 @@
-"""What NumPy says of the memory of an array."""
+"""Whether the memory of an array may be written to, as NumPy says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions that native code dispatches: the original for plain arguments, ours for others. `adopt/native.py` makes them."""
+"""Functions with native dispatch: the original for plain arguments, ours for others. `adopt/native.py` makes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The product of a cotangent (or tangent) with a partial: whose zeros are strong, and which partials an overflow makes doubtful.
+"""The product of a cotangent or tangent with a partial: which zeros are strong, and which partials an overflow may have spoilt.
 
 See docs/adr/0001-the-zero-of-a-mask-wins.md.
 """

@@ -40,10 +40,10 @@ class Namespace:
             return found
         if isinstance(found, types.ModuleType):
             return Namespace(_named(self._xp, name, found), found)
-        return _Ufunc(self._xp, found) if isinstance(found, np.ufunc) else _named(self._xp, name, found)
+        return _CuPyUfunc(self._xp, found) if isinstance(found, np.ufunc) else _named(self._xp, name, found)
 
 
-class _Ufunc:
+class _CuPyUfunc:
     """A ufunc of CuPy, with the reductions for which CuPy has functions."""
 
     def __init__(self, xp: Any, ufunc: np.ufunc) -> None:
@@ -102,7 +102,7 @@ class _Copies:
         if x is np:
             return self.numpy
         if isinstance(x, np.ufunc):
-            return _Ufunc(self.xp, x)
+            return _CuPyUfunc(self.xp, x)
         if isinstance(x, _DISPATCHED):
             place = self.numpy
             for part in str(x.__module__).split(".")[1:]:

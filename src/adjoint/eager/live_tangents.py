@@ -1,4 +1,4 @@
-"""Where a tangent of a staged program is live, from where those of the arguments are: forward mode's side of `Origin`.
+"""Masks of tangents in staged programs: which elements are live, op by op. The counterpart of `Origin` in forward mode.
 
     y = x[2:]            the mask of the tangent is that of x, indexed likewise
     y = a @ x            an element is live if a live one of its column is, unless it meets a zero of a constant a

@@ -1,4 +1,4 @@
-"""Values that an overflow has made wrong: no partial is read off them.
+"""Overflow on a tape: values that it makes wrong are saved as nan, so that no partial is computed from them.
 
     sqrt(x * x) at 1e300       x * x is inf, and 0.5 / inf would make the derivative 0
 

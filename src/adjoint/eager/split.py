@@ -1,11 +1,11 @@
-"""After a repeated eigenvalue, a tape computes with numbers a + bε, where ε separates the equal eigenvalues, and all twice.
+"""Derivatives at repeated eigenvalues: the tape computes with a + bε, and with two choices of eigenvectors side by side.
 
-    w, v = eigh(I)      w is 1 ∓ ε/2; values computed from w, and their cotangents, have ε parts too
-                        v is I, and also another basis of the same space (ops/rotation.py): so is what is computed from it
+    w, v = eigh(I)      w is 1 ∓ ε/2: ε separates the equal eigenvalues. What depends on w has an ε part, too
+                        v is I, and also another basis of the same space (ops/rotation.py). What depends on v is computed twice
 
-The ε parts give the limit of the derivative from distinct eigenvalues (ops/gaps.py). A function of which both bases give the same
-derivative does not depend on the choice of the basis; any other has no derivative. `Split` and `Twice` are the traces just below
-their tape: the tape sees values with both; its results leave the tape without.
+The ε parts give the limit of the derivative from distinct eigenvalues (ops/gaps.py). If both bases give the same derivative, the
+function does not depend on the choice of the basis; otherwise it has no derivative. The traces `Split` (ε) and `Twice` (bases)
+are just below their tape: values on the tape have all parts, and its results have none.
 """
 
 from __future__ import annotations

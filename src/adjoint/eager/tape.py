@@ -223,7 +223,11 @@ class Tape(Trace):
             self.twice.size = float(sum(size for size in known if np.isfinite(size)))
 
     def spread(self, node: Outputs, y: Sequence[Value], values: list[Any], rate: Sequence[Value | None]) -> tuple[Any, ...]:
-        """The results of a decomposition with repeated eigenvalues, separated by ε, on LAPACK's vectors and on rotated ones."""
+        """The results y of a decomposition with repeated eigenvalues, in the form of `eager/split.py`.
+
+        Each is computed twice, with LAPACK's vectors and with rotated ones, and has an ε part, its rate of change where the equal
+        eigenvalues separate. From here on, this tape computes with such values.
+        """
         twice = self.twice = self.twice or Twice(self.level)
         op = node.op
         assert isinstance(op, Opaque)

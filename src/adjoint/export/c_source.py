@@ -353,12 +353,16 @@ _LAPACKE = """\
 #endif
 #undef I /* of complex.h */
 #undef complex"""
-#: Products and sums are not contracted to multiply-adds; the rest lets gcc vectorize selects (clang needs nothing).
+#: Products and sums are not contracted to multiply-adds; the next options let gcc vectorize selects (clang needs nothing). With wide
+#: vectors, gcc interleaves independent chains of a function such as exp: 10 to 30 % less time. With SSE alone it would be 4 % more.
 _PRAGMA = """
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT OFF
 #elif defined(__GNUC__)
 #pragma GCC optimize ("fp-contract=off", "no-trapping-math", "no-math-errno", "no-thread-jumps")
+#ifdef __AVX2__
+#pragma GCC optimize ("schedule-insns", "sched-pressure")
+#endif
 #endif"""
 #: The order of the sums in a matrix product is not fixed anyway, so multiply-adds are allowed there.
 _ROWS = """\

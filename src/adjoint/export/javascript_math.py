@@ -59,6 +59,11 @@ function hyperbolic_tangent(x) {
 function to_single(x) {  // of a BigInt: the bits that a double has no room for round a single all the same
   return x < 9007199254740992n ? Number(x) : Number(x >> 11n | ((x & 2047n) === 0n ? 0n : 1n)) * 2048;
 }""",
+    "exact": """\
+function exact(x) {  // an int64
+  if (x > -9007199254740992 && x < 9007199254740992) return x + 0;
+  throw new RangeError("an int64 has reached 2^53, where numbers of JavaScript are no longer exact; WebAssembly has all 64 bits");
+}""",
     "numbers_of": """\
 function numbers_of(kind, text) {  // from base64; all processors that run JavaScript are little-endian
   const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));

@@ -5,7 +5,8 @@
     energy_gradient(Float64Array.of(1, 2, 3));   // a Float64Array
 
 Arrays are flat, in C order. One result is returned as it is, several as an object. The intermediate arrays of all functions are
-allocated once, when the module is loaded. An int64 is a whole number, exact up to 2^53; a uint64 is a BigInt.
+allocated once, when the module is loaded. An int64 is a whole number below 2^53; one that is computed and is not throws a
+RangeError. A uint64 is a BigInt.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ _LARGEST = 2**53
 _READABLE = 1000  # numbers of a constant with decimal digits
 _LONGEST = 2**31  # of an array: its indices are integers of 32 bits
 _OWN = re.compile(
-    rf"{OWN_NAMES}|half|to_single|numbers_of|rint|power|expit|logaddexp2?|growth|small|exp_of_square|erfc?|errors|exponential|hyperbolic_tangent|(powers|roots)_of_two"
+    rf"{OWN_NAMES}|half|to_single|numbers_of|rint|exact|power|expit|logaddexp2?|growth|small|exp_of_square|erfc?|errors|exponential|hyperbolic_tangent|(powers|roots)_of_two"
 )  # names that the module uses
 
 
@@ -312,7 +313,9 @@ class JavaScript(Language):
             if source.kind == "u" and name == "abs":
                 return a
             text = plain.get(name) or _WHOLE[name].format(*args)
-            return f"(({text}) + 0)" if source == np.int64 and name not in ("add", "sub") else _wrapped(source, text)  # not -0
+            if source == np.int64 and name in ("add", "sub", "mul"):
+                return f"{self.helper('exact', HELPERS['exact'])}({text})"
+            return f"(({text}) + 0)" if source == np.int64 else _wrapped(source, text)  # not -0
         if name in COMPARISONS:
             sign = COMPARISONS[name]
             return f"({a} {sign + '=' if sign in ('==', '!=') else sign} {b})"
@@ -349,6 +352,8 @@ class JavaScript(Language):
         big = [f"BigInt({a})" for a in args] if dtype == np.int64 else args
         plain = f"{sign}{big[0]}" if len(big) == 1 else f"{big[0]} {sign} {big[1]}"
         value = f"Number(BigInt.asIntN(64, {plain}))" if dtype == np.int64 else _wrapped(dtype, plain)
+        if dtype == np.int64:
+            value = f"{self.helper('exact', HELPERS['exact'])}({value})"
         return f"({inside} ? {value} : {zero})" if is_shift and (unsigned or name == "bits.left") else value
 
     def cast(self, x: str, source: Dtype, result: Dtype) -> str:

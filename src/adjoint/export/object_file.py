@@ -126,6 +126,9 @@ def _machines() -> None:
 
 def _machine(triple: str | None, cpu: str, features: str) -> Any:
     _machines()
+    for option, given in (("triple", triple), ("cpu", cpu)):
+        if given is not None and not isinstance(given, str):
+            raise ArgumentError(f"{option} of export.object is a string, got {type(given).__name__}")
     wanted = triple or llvm.get_default_triple()
     words = wanted.split("-")
     if len(words) == 3 and words[1] in ("linux", "none"):  # Debian's spelling, without the vendor

@@ -279,6 +279,10 @@ def file_named(path: Any, exporter: str = "export", *suffixes: str) -> Path:
     where = Path(path)
     if suffixes and where.suffix not in suffixes:
         raise ArgumentError(f"path of {exporter} ends in {' or '.join(suffixes)}, got {os.fspath(path)!r}")
+    if where.is_dir():
+        raise ArgumentError(f"path of {exporter} is the name of a file, and {os.fspath(path)!r} is a folder")
+    if not where.parent.is_dir():
+        raise ArgumentError(f"path of {exporter} is in a folder that does not exist: {str(where.parent)!r}")
     return where
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.bind import Traced
+from ..core.bind import Traced, is_staged
 from ..core.types import Value, canonical_axes, canonical_axis, dtype_of, ndim_of, shape_of
 from ..ops import broadcast as shapes
 from ..ops import convolve as convolutions
@@ -19,7 +19,7 @@ from ..ops import reduce as reductions
 from ..ops import shape as joins
 from ..ops import sort as sorts
 from ..ops.pairs import from_parts
-from ..ops.shift import difference
+from ..ops.shift import difference, roll
 from ..staging.guard import Guarded
 from .arrange import along
 from .layout import held, held_by
@@ -271,6 +271,10 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
     sizes = {shape_of(a)[i], shape_of(b)[j]}
     if not sizes <= {2, 3}:
         raise ValueError("incompatible dimensions for cross product (dimension must be 2 or 3)")
+    are_rows = sizes == {3} and shape_of(a) == shape_of(b) and i == j == ndim_of(a) - 1 and axisc == -1
+    if are_rows and not (is_staged(a) or is_staged(b)):
+        y = _cross_of_rows(a, b)
+        return held_by(y, lambda: np.empty(shape_of(y), dtype_of(y)).strides)
     (a0, a1, a2), (b0, b1, b2) = _components(a, i), _components(b, j)
     z = a0 * b1 - a1 * b0
     if sizes == {2}:
@@ -281,6 +285,15 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
     axis = canonical_axis(axisc, ndim_of(z) + 1)
     y = joins.stack(*parts, axis=axis)
     return held_by(y, lambda: np.moveaxis(np.empty((*shape_of(z), 3), dtype_of(z)), -1, axis).strides)
+
+
+def _cross_of_rows(a: Value, b: Value) -> Value:
+    """The same products and differences, of all three components at once: u[k] = a[k] b[k + 1] - a[k + 1] b[k] is y[k - 1]."""
+
+    def following(x: Value) -> Value:
+        return roll(x, shifts=(-1,), axes=(ndim_of(x) - 1,))
+
+    return following(a * following(b) - following(a) * b)
 
 
 def _components(a: Value, axis: int) -> list[Value]:

@@ -45,6 +45,8 @@ def power(a: Value, b: Value) -> Value:
             return ops.square(a)
         if b == 1:
             return ops.pos(a)
+        if b != 0.5:
+            return ops.power(a, b)
     if is_array(a) and _is_root(a, b):
         return ops.sqrt(a)
     return ops.power(_complex_base(a, b), b)

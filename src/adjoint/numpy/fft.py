@@ -42,7 +42,7 @@ def _frequencies(dtype: Any) -> np.dtype[Any]:
     return wanted
 
 
-def _norm(norm: str | None) -> str:
+def checked_norm(norm: str | None) -> str:
     if norm is None:
         return "backward"
     if norm not in transforms.INVERSE_NORM:
@@ -50,14 +50,14 @@ def _norm(norm: str | None) -> str:
     return norm
 
 
-def _length(n: Any, default: int) -> int:
+def length(n: Any, default: int) -> int:
     n = default if n is None else operator.index(n)
     if n < 1:
         raise ValueError(f"Invalid number of FFT data points ({n}) specified.")
     return n
 
 
-def _resized(x: Value, axis: int, n: int) -> Value:
+def resized(x: Value, axis: int, n: int) -> Value:
     """x with n elements along an axis: cropped, or padded with zeros."""
     shape = shape_of(x)
     if shape[axis] == n:
@@ -74,8 +74,8 @@ def _resized(x: Value, axis: int, n: int) -> Value:
 def _complex(a: Any, n: Any, axis: int, norm: str | None, out: Any, inverse: bool) -> Value:
     a = lift(a)
     axis = canonical_axis(axis, ndim_of(a))
-    a = _resized(a, axis, _length(n, shape_of(a)[axis]))
-    return deliver(transforms.fft(a, axes=(axis,), inverse=inverse, norm=_norm(norm)), out)
+    a = resized(a, axis, length(n, shape_of(a)[axis]))
+    return deliver(transforms.fft(a, axes=(axis,), inverse=inverse, norm=checked_norm(norm)), out)
 
 
 @drop_in(np.fft.fft)
@@ -92,35 +92,35 @@ def _half(a: Any, n: Any, axis: int, norm: str) -> Value:
     """rfft."""
     a = lift(a)
     axis = canonical_axis(axis, ndim_of(a))
-    return transforms.rfft(_resized(a, axis, _length(n, shape_of(a)[axis])), axis=axis, norm=norm)
+    return transforms.rfft(resized(a, axis, length(n, shape_of(a)[axis])), axis=axis, norm=norm)
 
 
 def _whole(a: Any, n: Any, axis: int, norm: str) -> Value:
     """irfft."""
     a = lift(a)
     axis = canonical_axis(axis, ndim_of(a))
-    n = _length(n, (shape_of(a)[axis] - 1) * 2)
-    return transforms.irfft(_resized(a, axis, n // 2 + 1), n=n, axis=axis, norm=norm)
+    n = length(n, (shape_of(a)[axis] - 1) * 2)
+    return transforms.irfft(resized(a, axis, n // 2 + 1), n=n, axis=axis, norm=norm)
 
 
 @drop_in(np.fft.rfft)
 def rfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Value:
-    return deliver(_half(a, n, axis, _norm(norm)), out)
+    return deliver(_half(a, n, axis, checked_norm(norm)), out)
 
 
 @drop_in(np.fft.irfft)
 def irfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Value:
-    return deliver(_whole(a, n, axis, _norm(norm)), out)
+    return deliver(_whole(a, n, axis, checked_norm(norm)), out)
 
 
 @drop_in(np.fft.hfft)
 def hfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Value:
-    return deliver(_whole(shapes.conj(lift(a)), n, axis, transforms.INVERSE_NORM[_norm(norm)]), out)
+    return deliver(_whole(shapes.conj(lift(a)), n, axis, transforms.INVERSE_NORM[checked_norm(norm)]), out)
 
 
 @drop_in(np.fft.ihfft)
 def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Value:
-    return deliver(shapes.conj(_half(a, n, axis, transforms.INVERSE_NORM[_norm(norm)])), out)
+    return deliver(shapes.conj(_half(a, n, axis, transforms.INVERSE_NORM[checked_norm(norm)])), out)
 
 
 # -- several axes -----------------------------------------------------------------------------------------------
@@ -140,30 +140,30 @@ def _sizes(shape: Shape, s: Any, axes: Any) -> tuple[list[int], list[int]]:
         s = [-1] * len(places)
     if len(s) != len(places):
         raise ValueError("Shape and axes have different lengths.")
-    return [shape[a] if n is None or n == -1 else _length(n, 0) for n, a in zip(s, places, strict=True)], places
+    return [shape[a] if n is None or n == -1 else length(n, 0) for n, a in zip(s, places, strict=True)], places
 
 
 def _over(a: Value, sizes: Sequence[int], axes: Sequence[int], norm: str, inverse: bool) -> Value:
     """The complex transform over several axes; an axis that is named twice is transformed twice."""
     if len(set(axes)) < len(axes):
         for n, axis in zip(reversed(sizes), reversed(axes), strict=True):
-            a = transforms.fft(_resized(a, axis, n), axes=(axis,), inverse=inverse, norm=norm)
+            a = transforms.fft(resized(a, axis, n), axes=(axis,), inverse=inverse, norm=norm)
         return a
     for n, axis in zip(sizes, axes, strict=True):
-        a = _resized(a, axis, n)
+        a = resized(a, axis, n)
     return transforms.fft(a, axes=tuple(axes), inverse=inverse, norm=norm) if axes else a
 
 
 @drop_in(np.fft.fftn)
 def fftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out: Any = None) -> Value:
     a = as_array(lift(a))
-    return deliver(_over(a, *_sizes(shape_of(a), s, axes), _norm(norm), inverse=False), out)
+    return deliver(_over(a, *_sizes(shape_of(a), s, axes), checked_norm(norm), inverse=False), out)
 
 
 @drop_in(np.fft.ifftn)
 def ifftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out: Any = None) -> Value:
     a = as_array(lift(a))
-    return deliver(_over(a, *_sizes(shape_of(a), s, axes), _norm(norm), inverse=True), out)
+    return deliver(_over(a, *_sizes(shape_of(a), s, axes), checked_norm(norm), inverse=True), out)
 
 
 @drop_in(np.fft.fft2)
@@ -180,8 +180,8 @@ def ifft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None, 
 def rfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out: Any = None) -> Value:
     a = lift(a)
     sizes, places = _sizes(shape_of(a), s, axes)
-    y = _half(a, sizes[-1], places[-1], _norm(norm))
-    return deliver(_over(y, sizes[:-1], places[:-1], _norm(norm), inverse=False), out)
+    y = _half(a, sizes[-1], places[-1], checked_norm(norm))
+    return deliver(_over(y, sizes[:-1], places[:-1], checked_norm(norm), inverse=False), out)
 
 
 @drop_in(np.fft.irfftn)
@@ -190,8 +190,8 @@ def irfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out
     sizes, places = _sizes(shape_of(a), s, axes)
     if s is None:
         sizes[-1] = (shape_of(a)[places[-1]] - 1) * 2
-    y = _over(a, sizes[:-1], places[:-1], _norm(norm), inverse=True)
-    return deliver(_whole(y, sizes[-1], places[-1], _norm(norm)), out)
+    y = _over(a, sizes[:-1], places[:-1], checked_norm(norm), inverse=True)
+    return deliver(_whole(y, sizes[-1], places[-1], checked_norm(norm)), out)
 
 
 @drop_in(np.fft.rfft2)

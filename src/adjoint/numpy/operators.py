@@ -21,8 +21,7 @@ from ..eager.record import eventually, recorder
 from ..ops import elementwise as ops
 from ..ops import integer
 from ..ops.linalg import matmul
-from ..staging.guard import OPERATOR_MODULES
-from ..staging.python import OPERATORS
+from ..staging.python import OPERATOR_MODULES, OPERATORS
 from ..staging.stage import Stage
 from .concrete import primal
 from .elementwise import absolute, divmod_, power
@@ -81,7 +80,7 @@ def operator_for(name: str, op: Callable[..., Any]) -> Callable[..., Any]:
             _refuse_exact(a)
         if repeats and _repeats_sequence(a, b):
             return NotImplemented  # Python repeats the sequence, and asks for the number
-        if not isinstance(b, Traced) and isinstance(b, _EXACT):
+        if type(b) not in PYTHON_NUMBERS and not isinstance(b, Traced) and isinstance(b, _EXACT):
             b = _rounded(name, a, b)
         left, right = _operand(a), _operand(b)
         if left is NotImplemented or right is NotImplemented:

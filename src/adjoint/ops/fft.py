@@ -1,4 +1,4 @@
-"""Discrete Fourier transforms, as linear maps of arrays that already have the length of the transform.
+"""Discrete Fourier, cosine and sine transforms, as linear maps of arrays that already have the length of the transform.
 
 The matrix of a complex transform is symmetric, so it is its own transpose. A real transform and its inverse use half of a
 spectrum: the transpose of one is the other, with weights for the missing half.
@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from ..core.op import case
-from ..core.types import Shape, Value
+from ..core.op import Linear, case
+from ..core.types import Shape, Value, dtype_of, shape_of
 from .broadcast import conj
 from .declare import linear
+from .lazy import Lazy
 
 Norm = Any  # "backward", "ortho" or "forward"
 INVERSE_NORM = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
@@ -90,3 +91,64 @@ irfft = linear(
     python="np.fft.irfft",
 )
 irfft.complex_domain = True
+
+
+# -- cosine and sine transforms ---------------------------------------------------------------------------------
+# Types 2 and 3 are transposes of one another, 1 and 4 symmetric, once the elements that the formulas count half are multiplied by
+# √2 before or after (`orthogonalize`). With C for that matrix and D for the diagonal of these weights:
+#
+#     type       1 (cosine)      2        3        4
+#     matrix     D C D⁻¹         D C      C D⁻¹    C
+#
+# The cosines have weights at the first element, and with type 1 at the last; the sines at the last, and with type 1 none.
+
+TRANSPOSED_TYPE = {1: 1, 2: 3, 3: 2, 4: 4}
+
+
+def _real_transform(name: str, ends: dict[int, tuple[int, ...]]) -> Linear:
+    """The op of scipy.fft.dct or dst. `ends` are the places of the weights, by type."""
+    one, several = Lazy("scipy.fft", name), Lazy("scipy.fft", f"{name}n")
+
+    def transform(x: Any, *, type: int, axes: Shape, norm: Norm, orthogonalize: bool) -> Any:
+        if x.dtype.kind == "c":  # SciPy would not orthogonalize
+            re, im = (transform(part, type=type, axes=axes, norm=norm, orthogonalize=orthogonalize) for part in (x.real, x.imag))
+            return re + 1j * im
+        if len(axes) == 1:
+            return one(x, type, axis=axes[0], norm=norm, orthogonalize=orthogonalize)
+        return several(x, type, axes=axes, norm=norm, orthogonalize=orthogonalize)
+
+    def weighted(g: Value, type: int, axes: Shape, weight: float) -> Value:
+        shape, dtype = shape_of(g), dtype_of(g)
+        for axis in axes:
+            w = np.ones(shape[axis], dtype)
+            w[list(ends[type])] = weight
+            g = g * w.reshape((-1,) + (1,) * (len(shape) - 1 - axis))
+        return g
+
+    def transpose(g: Value, x: Any, *, type: int, axes: Shape, norm: Norm, orthogonalize: bool) -> Value:
+        before = not orthogonalize and type in (1, 2)  # in the transpose: D comes first, D⁻¹ last
+        after = not orthogonalize and type in (1, 3)
+        g = weighted(g, type, axes, np.sqrt(2)) if before else g
+        g = op(g, type=TRANSPOSED_TYPE[type], axes=axes, norm=norm, orthogonalize=True)
+        return weighted(g, type, axes, np.sqrt(0.5)) if after else g
+
+    samples = [((4,), (0,)), ((2, 3), (1,)), ((3, 2, 4), (0, 2)), ((3, 2), (1, 0))]
+    op = linear(
+        name,
+        transform,
+        transpose=transpose,
+        axes="axes",
+        cases=[
+            case(shape, type=type, axes=axes, norm=norm, orthogonalize=orthogonalize)
+            for type in TRANSPOSED_TYPE
+            for (shape, axes), norm in zip(samples, ("backward", "ortho", "forward", "backward"), strict=True)
+            for orthogonalize in (False, True)
+        ],
+        doc=f"scipy.fft.{name}n over some axes.",
+    )
+    op.complex_domain = True
+    return op
+
+
+dct = _real_transform("dct", {1: (0, -1), 2: (0,), 3: (0,), 4: ()})
+dst = _real_transform("dst", {1: (), 2: (-1,), 3: (-1,), 4: ()})

@@ -1,4 +1,4 @@
-"""Other vectors of a decomposition: those of equal eigenvalues rotated within their space, by a rotation without meaning.
+"""Another valid choice of eigenvectors: those of equal eigenvalues, rotated within their space by a fixed arbitrary rotation.
 
     eigh(I): w = [1, 1], v = I          rotated: the same w, v = [[0.21, 0.98], [0.98, -0.21]], say
 

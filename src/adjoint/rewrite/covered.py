@@ -1,4 +1,4 @@
-"""Sums of arrays of zeros, each with another row written, are stacks.
+"""Sums of arrays that are zero except for one row each become stacks.
 
     v1 = place a {spec=(0,), shape=(2, n)};  v2 = place b {spec=(1,), shape=(2, n)};  v3 = add v1, v2
     v3 = stack a, b {axis=0}

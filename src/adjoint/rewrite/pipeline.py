@@ -21,6 +21,7 @@ from .loops import (
     compute_masks,
     distribute,
     drop_idle_carries,
+    read_at_places,
     roll,
     share_iterations,
     share_offsets,
@@ -50,6 +51,7 @@ PASSES: dict[str, Callable[[Graph, Collection[int]], Graph | Rolled]] = {
     "sum points last": lambda graph, weak: sum_points_last(graph),  # so that the points of a loop are independent
     "split columns": lambda graph, weak: split_columns(graph),  # of short rows that a loop over many points carries
     "distribute": lambda graph, weak: distribute(graph),  # functions that no later iteration needs, after their loop
+    "read at places": lambda graph, weak: read_at_places(graph),  # that loops know, from tables
     "share offsets": lambda graph, weak: share_offsets(graph),  # rows of indices that differ by a constant
 }
 

@@ -1,4 +1,4 @@
-"""What a loop saves, by the weight of its equations: told without loading the search for loops (`loops`)."""
+"""How many equations a loop saves, by their weight; apart from the search for loops (`loops`), which is slow to load."""
 
 from __future__ import annotations
 

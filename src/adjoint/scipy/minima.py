@@ -139,7 +139,7 @@ def leastsq(func: Any, x0: Any, args: Any = (), Dfun: Any = None, full_output: b
     names = ("col_deriv", "ftol", "xtol", "gtol", "maxfev", "epsfcn", "factor", "diag")
     options |= dict(zip(names, rest, strict=False))
     args = args if isinstance(args, tuple) else (args,)
-    noted = _Numbers(func)
+    noted = _PlainResults(func)
     numbers = [number(plain(x), _WHAT) for x in args]
     found = _scipy.leastsq(noted, number(plain(x0), _WHAT), tuple(numbers), Dfun, full_output, **options)
     if not noted.traced and not any(map(is_traced, map(plain, args))):
@@ -148,7 +148,7 @@ def leastsq(func: Any, x0: Any, args: Any = (), Dfun: Any = None, full_output: b
     return (x, *found[1:])
 
 
-class _Numbers:
+class _PlainResults:
     """A function whose results are numbers, which notes whether one of them was traced."""
 
     def __init__(self, f: Callable[..., Any]) -> None:
@@ -167,7 +167,7 @@ def curve_fit(
     names = ("check_finite", "bounds", "method", "jac")
     options |= dict(zip(names, rest, strict=False))
     xdata, ydata, sigma = (plain(x) for x in (xdata, ydata, sigma))
-    noted = _Numbers(f)
+    noted = _PlainResults(f)
     numbers = [number(x, _WHAT) for x in (xdata, ydata)]
     extra = {"sigma": number(sigma, _WHAT), "absolute_sigma": absolute_sigma}
     if p0 is None:  # their number, which SciPy reads from the signature

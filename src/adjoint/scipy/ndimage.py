@@ -173,6 +173,7 @@ def _geometric_transform(
     x: Any, mapping: Any, coordinates: Any, matrix: Any, offset: Any, output: Any, order: int, mode: int, cval: float, npad: int,
     *extra: Any,
 ) -> None:  # fmt: skip
+    """SciPy's C function of this name: `output` at each place is x at the coordinates that the mapping, array or matrix gives."""
     if mapping is not None:
         places = [mapping(place, *extra[0], **extra[1]) for place in np.ndindex(*output.shape)]
         coordinates = anp.moveaxis(anp.asarray(places), -1, 0).reshape(x.ndim, *output.shape)

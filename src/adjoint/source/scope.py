@@ -1,4 +1,4 @@
-"""Whose loops and branches are staged from the source. Apart from the rewriting itself, which most programs never need."""
+"""Which functions have their loops and branches staged from the source. The rewriting is in `rewrite.py`, loaded on demand."""
 
 from __future__ import annotations
 

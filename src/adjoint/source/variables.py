@@ -21,7 +21,7 @@ from ..core.memory import is_writeable
 from ..eager.mutation import is_same
 from ..numpy.views import View, set_contents
 from ..staging.reach import is_library
-from .watched import Attribute, Kept, children, is_beyond_undoing, kept
+from .watched import Attribute, Snapshot, children, is_beyond_undoing, snapshot
 
 _MOST_OBJECTS = 5000
 
@@ -111,7 +111,7 @@ class Surroundings:
         #: Variables that the body assigns by a call only, if at all, and those of functions that it can call.
         self.cells = [(name, cell, contents(cell)) for name, cell in cells.by_name.items() if name not in {*state, *assigned}]
         self.arrays: list[tuple[str, Any, Any]] = []  # name of the variable, array, state
-        self.objects: list[Kept] = []
+        self.objects: list[Snapshot] = []
         seen: set[int] = set()
         waiting: deque[tuple[str, Any]] = deque((name, cells[name]) for name in cells.by_name if name not in state)
         waiting.extend(("the array that it runs over", row) for row in rows)
@@ -145,7 +145,7 @@ class Surroundings:
                     if id(cell) not in own:
                         self.cells.append((f"{key} of {x.__name__}", cell, contents(cell)))
                         waiting.append((f"{key} of {x.__name__}", contents(cell)))
-            elif (found := kept(name, x)) is not None:
+            elif (found := snapshot(name, x)) is not None:
                 self.objects.append(found)
             waiting.extend(children(name, x))
 
@@ -170,7 +170,7 @@ class Surroundings:
                         x.seen = (None, None)  # type: ignore[assignment]
                     else:
                         x.by, x.value, x.aux = by, value, aux
-                        owned = {key: a for kept in self.objects for key, a in kept.holding(x).items()}
+                        owned = {key: a for found in self.objects for key, a in found.holding(x).items()}
                         attributes |= owned
                         arrays |= set() if owned else {name}
             elif not is_same(x, before):

@@ -1,4 +1,4 @@
-"""The objects that a body might change: what is kept of each before a trial, to detect a change and to undo it.
+"""The objects that a body might change: a snapshot of each, taken before a trial, to detect a change and to undo it.
 
     list, dict, set, deque, bytearray       a copy
     an object, a class of the user's        its attributes, those in slots included
@@ -43,7 +43,7 @@ class Attribute:
             vars(self.owner)[self.key] = value
 
 
-class Kept(NamedTuple):
+class Snapshot(NamedTuple):
     """An object as it was before a trial."""
 
     name: str
@@ -75,10 +75,10 @@ class Kept(NamedTuple):
         return True
 
 
-def kept(name: str, x: Any) -> Kept | None:
-    """What is kept of an object; None if it has nothing that could change."""
+def snapshot(name: str, x: Any) -> Snapshot | None:
+    """The state of an object; None if it has nothing that could change."""
     state = _state(x)
-    return None if state is None else Kept(name, x, state)
+    return None if state is None else Snapshot(name, x, state)
 
 
 def is_beyond_undoing(x: Any) -> bool:
@@ -206,4 +206,4 @@ def _restore_attributes(x: Any, before: dict[Any, Any]) -> None:
             slot.descriptor.__delete__(x)
 
 
-__all__ = ["Attribute", "Kept", "children", "is_beyond_undoing", "kept"]
+__all__ = ["Attribute", "Snapshot", "children", "is_beyond_undoing", "snapshot"]

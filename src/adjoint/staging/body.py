@@ -21,8 +21,7 @@ from ..core.op import Op
 from ..core.types import Type, Value, dtype_of
 from ..ir.edit import distinct, mapped
 from ..ir.graph import Equation, Graph, Operand
-from .guard import OPERATOR_MODULES
-from .python import EXAMPLES, promoted, result_class
+from .python import EXAMPLES, OPERATOR_MODULES, promoted, result_class
 from .stage import Stage
 
 _MODULES = OPERATOR_MODULES | {__name__}  # between an operator in user code and `Body.operate`

@@ -34,6 +34,7 @@ from ..ir.graph import Graph
 from ..rewrite.saving import is_long_enough
 from .guard import Guarded
 from .python import strengthened
+from .unread import unread
 
 
 def tape_for(inputs: Sequence[Value], transform: str, lasting: bool = False) -> Tape:
@@ -236,7 +237,9 @@ class Deferred(Tape):
         if not (is_long or self.has_bodies):
             return
         condition = stage.holds(first)
-        wanted = [n for n in dict.fromkeys(map(self.number, [*flatten(result)[0], condition])) if n >= first]
+        results = [n for n in dict.fromkeys(map(self.number, [*flatten(result)[0], condition])) if n >= first]
+        failing = unread(stage, map(self.value, results), first)
+        wanted = list(dict.fromkeys([*results, *(y.aux[0] for y in failing)]))
         graph, before = self.segment(wanted)
         graph = dead_code(graph)
         changed = graph
@@ -245,10 +248,10 @@ class Deferred(Tape):
 
             weak = [i for i, n in enumerate(before) if n in stage.light]
             changed = written.forward_writes(loops.roll(graph, weak).graph, weak)
-        if changed is not graph:
+        if changed is not graph or self.has_bodies:
+            stage.risky = {n: count for n, count in stage.risky.items() if n < first}  # those of the new graph take their places
             self.run(changed, before, wanted)
-        elif self.has_bodies:
-            self.run(graph, before, wanted)
+            stage.risky.update({self.leave(y).aux[0]: 1 for y in failing})
         if condition is not None:
             stage.require(self.leave(condition), first)
 

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core import strict
-from ..core.bind import Traced, class_of
-from ..core.errors import UnsupportedError, calls_under_way, in_a_try, is_written_by_user, on_line, user_line, written_on
+from ..core.bind import Traced
+from ..core.errors import UnsupportedError, calls_under_way, in_a_try, on_line, user_line, written_on
 from ..core.op import Op
 from ..core.types import PYTHON_NUMBERS, Type, Value, is_inexact
 from ..derive import type_rule
@@ -32,7 +32,7 @@ from ..ops.elementwise import equal, greater, greater_equal, isnan, less, less_e
 from ..ops.reduce import all_
 from ..ops.shape import concatenate
 from .lazy import Elsewhere, KnownValues
-from .python import OPERATORS, PythonNumberError, conditions, promoted, result_class, strengthened, weight
+from .python import PythonNumbers, promoted, weight
 from .questions import ARITHMETIC, IN_MEMORY, PARTS, Asked, Guard, same_answer
 from .stage import Stage, with_numbers
 
@@ -40,12 +40,6 @@ _KEEP_ORDER: frozenset[Op] = frozenset({where, concatenate})  # ops that look at
 _COMPARISONS = frozenset({equal, not_equal, less, less_equal, greater, greater_equal})
 MOST_CAPTURED = 256  # captured inputs
 _UNUSED = Type((), np.dtype(float))  # of an input that is reserved
-
-
-#: The modules between an operator in the user's code and `Guarded.operate`.
-OPERATOR_MODULES = frozenset(
-    {__name__, "adjoint.numpy.keys", "adjoint.numpy.operators", "adjoint.numpy.views", "adjoint.eager.record"}
-)
 
 
 class _Known(NamedTuple):
@@ -69,11 +63,10 @@ def _is_ordered(x: Any) -> bool:
 
 
 @at_once
-class Guarded(Stage):
+class Guarded(PythonNumbers):
     """One recording. `value` is not used, `aux` as in `Stage`."""
 
     __slots__ = (
-        "arithmetic",
         "asks_for_order",
         "attempts",
         "captured",
@@ -82,7 +75,6 @@ class Guarded(Stage):
         "decided",
         "decides_bools",
         "depth",
-        "failed",
         "filters",
         "first_captured",
         "guards",
@@ -91,6 +83,7 @@ class Guarded(Stage):
         "pending",
         "program",
         "reserved",
+        "risky",
         "seen",
         "selections",
         "shared",
@@ -110,6 +103,7 @@ class Guarded(Stage):
         self.failed = False  # an op could not be computed: what the function did about it is right for this call only
         self.depth = len(calls_under_way())  # those that the function is called from
         self.attempts: list[range] = []  # results of ops that may fail, and whose failure the function may catch
+        self.risky: dict[int, int] = {}  # results of ops that may fail: the first, and how many there are
         self.program = ColumnWriter()
         self.numbers = KnownValues(self.program)
         self.seen: dict[Any, _Known] = {}  # by the facts that determine the types of an equation
@@ -191,87 +185,6 @@ class Guarded(Stage):
     def inner(self, name: str) -> Stage:
         return Stage(name)  # a loop body must be valid for every iteration: no guards
 
-    def operate(self, name: str, run: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        """An operator or ufunc in user code. Between Python numbers an operator follows Python; a ufunc gives NumPy scalars."""
-        if isinstance(self.taken, Stage):
-            return self.taken.operate(name, run, args)  # the op belongs to a branch
-        if name == "ufunc":
-            return run(*map(strengthened, args)) if all(map(self.is_number, args)) else run(*args)
-        if not all(map(self.is_number, args)) or not is_written_by_user(OPERATOR_MODULES):
-            return run(*args)
-        if any(isinstance(a, Traced) and a.aux[0] in self.pending for a in args):
-            return self.operate_on_pending(name, run, args)
-        try:
-            expected = OPERATORS[name](*[self.numbers[a.aux[0]] if isinstance(a, Traced) else a for a in args])
-        except Exception:  # Python's error, for this call
-            self.failed = True
-            raise
-        if type(expected) is int and not -(2**63) <= expected < 2**63:
-            raise PythonNumberError(name)
-        y = run(*args)
-        if class_of(y) is not type(expected) or (type(expected) is complex and complex not in map(class_of, args)):
-            raise PythonNumberError(name)
-        for condition in conditions(name, y, args):
-            self.check(condition, name)
-        return y
-
-    def operate_on_pending(self, name: str, run: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        """An operator between Python numbers, some of them results of loops, which are not evaluated for this."""
-        y = run(*args)
-        for condition in conditions(name, y, args):
-            if isinstance(condition, Traced):
-                self.assume(condition)
-        cls = result_class(name, [class_of(a) for a in args])
-        for part in y if isinstance(y, tuple) else (y,):
-            if cls is not None and isinstance(part, Traced):
-                self.expect(part, cls)
-        return y
-
-    def expect(self, x: Traced, cls: type) -> None:
-        """Note that a result is a Python number in the user's program."""
-        self.pending[x.aux[0]] = cls
-        self.light.setdefault(-1, (cls,))  # no value: `light` says that there are Python numbers
-
-    def is_number(self, x: Any) -> bool:
-        """Whether a value is a Python number, in this program or outside it."""
-        if isinstance(x, Traced):
-            return x.by is self and (x.aux[0] in self.light or x.aux[0] in self.pending)
-        return type(x) in PYTHON_NUMBERS
-
-    def is_pending(self, x: Any) -> bool:
-        """Whether a value is a Python number that a loop computes."""
-        return isinstance(x, Traced) and x.by is self and x.aux[0] in self.pending
-
-    @property
-    def has_bools(self) -> bool:
-        """Whether a traced value is a Python bool in the user's program."""
-        known = any(weight[0] is bool and number not in self.decided for number, weight in self.light.items())
-        return known or bool in self.pending.values()
-
-    def class_of_pending(self, x: Value) -> type | None:
-        if not isinstance(x, Traced) or x.by is not self:
-            return None
-        weight = self.light.get(x.aux[0])
-        return self.pending.get(x.aux[0]) if weight is None else weight[0]
-
-    def check(self, condition: Any, name: str) -> None:
-        """Restrict the program to calls where a condition on Python arithmetic holds; if not in this call, it runs eagerly."""
-        if not isinstance(condition, Traced):
-            if not condition:
-                raise PythonNumberError(name)
-            return
-        if not self.numbers[condition.aux[0]]:
-            raise PythonNumberError(name)
-        self.assume(condition)
-
-    def assume(self, condition: Traced) -> None:
-        """Restrict the program to calls where a condition holds, without looking whether it holds in this call."""
-        if self.conditions:  # a running conjunction, so that loops are still found
-            earlier = Traced(self, None, (self.conditions.pop(), condition.aux[1], False))
-            condition = logical_and(earlier, condition)
-        self.conditions.append(condition.aux[0])
-        self.arithmetic = user_line()
-
     def need(self, y: Traced) -> None:
         """Make the program compute a value even if it is unused: it misses where the type differs."""
         condition = logical_or(equal(y, y), isnan(y))  # True for any number
@@ -310,8 +223,11 @@ class Guarded(Stage):
         first = self.shared_equation(op, operands, params, known)
         if known.is_plain and not self.light:  # most equations
             return Traced(self, None, (first, known.types[0], known.array))
-        if known.may_fail and in_a_try(self.depth):
-            self.attempts.append(range(first, first + len(known.types)))
+        if known.may_fail:
+            if in_a_try(self.depth):
+                self.attempts.append(range(first, first + len(known.types)))
+            else:
+                self.risky[first] = len(known.types)
         if op.many:
             array = op.gives_array(args)
             return tuple([Traced(self, None, (n, t, t.shape != () or array)) for n, t in enumerate(known.types, first)])

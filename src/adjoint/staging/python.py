@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from ..core.bind import Traced, class_of
-from ..core.errors import UnsupportedError
+from ..core.errors import UnsupportedError, is_written_by_user, user_line
 from ..core.op import Constant, Elementwise, Op
-from ..core.types import Value, dtype_of
+from ..core.types import PYTHON_NUMBERS, Value, dtype_of
 from ..ops.broadcast import cast
 from ..ops.elementwise import (
     absolute,
@@ -37,6 +37,8 @@ from ..ops.elementwise import (
     power,
     sub,
 )
+from .lazy import KnownValues
+from .stage import Stage
 
 #: Python's operators, by the name of the special method.
 OPERATORS: dict[str, Callable[..., Any]] = {
@@ -148,3 +150,104 @@ def strengthened(x: Any) -> Any:
 def weight(number: Any) -> tuple[Any, ...]:
     """The promotion key of a Python number: its class, and for an integer whether it fits."""
     return (int, number < 0, max(number, ~number).bit_length()) if type(number) is int else (type(number),)
+
+
+#: The modules between an operator in the user's code and `PythonNumbers.operate`.
+OPERATOR_MODULES = frozenset(
+    {__name__, "adjoint.numpy.keys", "adjoint.numpy.operators", "adjoint.numpy.views", "adjoint.eager.record"}
+)
+
+
+class PythonNumbers(Stage):
+    """A recording that knows which of its values are Python numbers, and under which conditions their arithmetic is Python's."""
+
+    __slots__ = ("arithmetic", "failed")
+
+    numbers: KnownValues  # the numbers of this call
+    light: dict[int, Any]  # values that are Python numbers: their promotion key
+    pending: dict[int, type]  # results of loops that are Python numbers: their class, without the number
+    decided: set[int]  # comparisons that became guards at once
+    conditions: list[int]  # booleans that the program depends on: one, a running conjunction
+    arithmetic: str  # the last line on which an operator between Python numbers has a condition
+    failed: bool
+
+    def operate(self, name: str, run: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        """An operator or ufunc in user code. Between Python numbers an operator follows Python; a ufunc gives NumPy scalars."""
+        if isinstance(self.taken, Stage):
+            return self.taken.operate(name, run, args)  # the op belongs to a branch
+        if name == "ufunc":
+            return run(*map(strengthened, args)) if all(map(self.is_number, args)) else run(*args)
+        if not all(map(self.is_number, args)) or not is_written_by_user(OPERATOR_MODULES):
+            return run(*args)
+        if any(isinstance(a, Traced) and a.aux[0] in self.pending for a in args):
+            return self.operate_on_pending(name, run, args)
+        try:
+            expected = OPERATORS[name](*[self.numbers[a.aux[0]] if isinstance(a, Traced) else a for a in args])
+        except Exception:  # Python's error, for this call
+            self.failed = True
+            raise
+        if type(expected) is int and not -(2**63) <= expected < 2**63:
+            raise PythonNumberError(name)
+        y = run(*args)
+        if class_of(y) is not type(expected) or (type(expected) is complex and complex not in map(class_of, args)):
+            raise PythonNumberError(name)
+        for condition in conditions(name, y, args):
+            self.check(condition, name)
+        return y
+
+    def operate_on_pending(self, name: str, run: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        """An operator between Python numbers, some of them results of loops, which are not evaluated for this."""
+        y = run(*args)
+        for condition in conditions(name, y, args):
+            if isinstance(condition, Traced):
+                self.assume(condition)
+        cls = result_class(name, [class_of(a) for a in args])
+        for part in y if isinstance(y, tuple) else (y,):
+            if cls is not None and isinstance(part, Traced):
+                self.expect(part, cls)
+        return y
+
+    def expect(self, x: Traced, cls: type) -> None:
+        """Note that a result is a Python number in the user's program."""
+        self.pending[x.aux[0]] = cls
+        self.light.setdefault(-1, (cls,))  # no value: `light` says that there are Python numbers
+
+    def is_number(self, x: Any) -> bool:
+        """Whether a value is a Python number, in this program or outside it."""
+        if isinstance(x, Traced):
+            return x.by is self and (x.aux[0] in self.light or x.aux[0] in self.pending)
+        return type(x) in PYTHON_NUMBERS
+
+    def is_pending(self, x: Any) -> bool:
+        """Whether a value is a Python number that a loop computes."""
+        return isinstance(x, Traced) and x.by is self and x.aux[0] in self.pending
+
+    @property
+    def has_bools(self) -> bool:
+        """Whether a traced value is a Python bool in the user's program."""
+        known = any(weight[0] is bool and number not in self.decided for number, weight in self.light.items())
+        return known or bool in self.pending.values()
+
+    def class_of_pending(self, x: Value) -> type | None:
+        if not isinstance(x, Traced) or x.by is not self:
+            return None
+        weight = self.light.get(x.aux[0])
+        return self.pending.get(x.aux[0]) if weight is None else weight[0]
+
+    def check(self, condition: Any, name: str) -> None:
+        """Restrict the program to calls where a condition on Python arithmetic holds; if not in this call, it runs eagerly."""
+        if not isinstance(condition, Traced):
+            if not condition:
+                raise PythonNumberError(name)
+            return
+        if not self.numbers[condition.aux[0]]:
+            raise PythonNumberError(name)
+        self.assume(condition)
+
+    def assume(self, condition: Traced) -> None:
+        """Restrict the program to calls where a condition holds, without looking whether it holds in this call."""
+        if self.conditions:  # a running conjunction, so that loops are still found
+            earlier = Traced(self, None, (self.conditions.pop(), condition.aux[1], False))
+            condition = logical_and(earlier, condition)
+        self.conditions.append(condition.aux[0])
+        self.arithmetic = user_line()

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..core.code import names_in
 from ..core.errors import LABELLED
-from ..core.home import OWN, package_of
+from ..core.home import EXTENDS, OWN, package_of
 
 _MOST = 1000  # objects that are searched
 _PLAIN = (int, float, complex, str, bytes, np.ndarray, np.generic, np.dtype, np.ufunc, type(None))
@@ -46,8 +46,11 @@ def is_users(f: types.FunctionType) -> bool:
     return not is_library(f.__globals__.get("__name__"))
 
 
-def reached(f: Any) -> Iterator[Any]:
-    """The objects that a function can reach, nearest first."""
+def reached(f: Any, as_run: Callable[[Any], Any] = lambda x: x) -> Iterator[Any]:
+    """The objects that a function can reach, nearest first.
+
+    `as_run` gives what runs in place of a function of the user's that one of ours calls.
+    """
     seen: set[int] = set()
     names: set[str] = set()  # that occur in functions: in a module, only these are searched
     waiting = deque([f])
@@ -56,7 +59,9 @@ def reached(f: Any) -> Iterator[Any]:
         if id(x) not in seen and not isinstance(x, _PLAIN):
             seen.add(id(x))
             yield x
-            waiting.extend(_contents(x, names))
+            contents = _contents(x, names)
+            is_own = isinstance(x, types.FunctionType) and is_ours(x.__module__)
+            waiting.extend(map(as_run, contents) if is_own else contents)
 
 
 def _contents(x: Any, names: set[str]) -> Iterator[Any]:
@@ -88,8 +93,9 @@ def _of_object(x: Any, names: set[str]) -> Iterator[Any]:
     if isinstance(attributes, dict):
         ours = is_ours(type(x).__module__)
         yield from [y for y in attributes.values() if callable(y) or not ours]  # of a compiled function, not its programs
+    replaced = {vars(owner).get(EXTENDS) for owner in type(x).__mro__}
     for owner in type(x).__mro__:
-        if not is_of_library(owner):
+        if not is_of_library(owner) and owner not in replaced:
             yield from [vars(owner)[name] for name in ("__call__", *names) if name in vars(owner)]
 
 

@@ -23,10 +23,8 @@ import copy
 import decimal
 import enum
 import functools
-import importlib
 import io
 import operator
-import sys
 import threading
 import types
 from collections import deque
@@ -38,18 +36,16 @@ import numpy as np
 
 from ..core.bind import FRESH, Traced
 from ..core.code import describe, names_in, strings_in
+from ..core.counterparts import counterpart
 from ..core.errors import LABELLED, UnsupportedError
 from ..core.home import OWN, package_of
 from ..core.places import Check, Contents, DecimalContext, Equal, Labelled, Load, Place, items_of
-from ..core.plain_scipy import counterpart
 from ..core.quick import Quick
 from ..device import gpu
 from ..device.arrays import gpu_of
 from ..eager.mutation import is_immutable
 from .classify import (
-    CODE,
     CONTAINERS,
-    DATA,
     EMPTY,
     EQUAL,
     FIXED,
@@ -58,26 +54,24 @@ from .classify import (
     NUMBERS,
     PLAIN,
     advice,
-    builtins_of,
     cell_contents,
     empty_like,
     fill,
     fits,
     is_function,
-    is_installed,
-    is_of_package,
     load_of,
-    source_of,
 )
 from .lazy import Elsewhere
 from .memo import Memo
+from .modules import Modules
 from .objects import Objects
+from .packages import PackageState
 from .purity import is_alone, refused
-from .reach import is_library, is_of_library, is_ours, is_users
+from .reach import is_of_library, is_ours, is_users
 from .stage import Stage
-from .stand_ins import IMPURE, Refused, is_static, stand_in
+from .stand_ins import is_static, stand_in
 from .uncopied import ASKS_FOR_ANY, MOST_BYTES, At, Uncopied
-from .watch import HOOKS, Names, WatchedModule, reading, same_items
+from .watch import HOOKS, reading, same_items
 
 MOST_PLACES = 4000  # per program; each takes some ten nanoseconds of a call
 MOST_ITEMS = 16  # of a container of numbers checked one by one; a longer one is compared as a whole
@@ -103,11 +97,12 @@ class Reads:
         self.alive: list[Any] = []  # whose ids are keys here
         self.given: dict[int, Any] = {}  # by the id of an argument, what stands for it, if the function compares by identity
         self._functions: dict[int, Any] = {}
-        self._names: dict[int, Names] = {}
         self.objects = Objects(self)
+        self.modules = Modules(self)
         self.names: set[str] = set()  # of globals and attributes in the functions it runs
         self.asked: set[str] = set()  # of attributes that may be missing
         self.uncopied = Uncopied(self)
+        self.packages = PackageState()
         self._fixed: set[Any] = set()  # places whose object must stay, by key
         self._library_functions: list[types.FunctionType] = []
         self._own_class: list[tuple[Any, str]] = []  # constants of the user's own classes, enums among them
@@ -118,6 +113,11 @@ class Reads:
     def again(self) -> Reads:
         """For a second staging of the same function."""
         return Reads(self.varying, self.by_value, self.traced)
+
+    @property
+    def has_numbers(self) -> bool:
+        """Whether numbers that the function reads outside are inputs."""
+        return any(type(x) in NUMBERS for x in self.values)
 
     @property
     def asks_for_tables(self) -> bool:
@@ -159,6 +159,8 @@ class Reads:
             self.uncopied.add(type(value))
             self.uncopied.attributes_of(value, name, self.names)
         self.uncopied.finish()
+        if self.packages.settle():
+            self.note(At(Load.FIXED, PackageState, None, "the state of installed packages"), Check.TEST, self.packages)
         for name, unwritten in self.unwritten:
             if not unwritten():
                 raise self.refuse(
@@ -240,11 +242,11 @@ class Reads:
         if isinstance(value, types.FunctionType):
             replaced = stand_in(value, at.name)
             if replaced is value:
-                ours = self._of_numpy(value)
+                ours = self.of_numpy(value)
                 replaced = (counterpart(value) or self.hook(value)) if ours is None else ours
             return self.fix(at, value, replaced)
         if isinstance(value, types.ModuleType):
-            return self.fix(at, value, self._module(value))
+            return self.fix(at, value, self.modules.seen(value))
         if isinstance(value, type):
             return self.fix(at, value, counterpart(value) or self._class(value))
         if isinstance(value, EQUAL):
@@ -395,7 +397,7 @@ class Reads:
             raise self.refuse(f"reads {at.name}, which differs from thread to thread; {advice(at.name)}")
         if is_ours(cls.__module__):
             return self.fix(at, value, self._rewrapped(value))
-        if callable(value) and (replaced := self._of_numpy(value)) is not None:
+        if callable(value) and (replaced := self.of_numpy(value)) is not None:
             return self.fix(at, value, replaced)
         if isinstance(value, np.ufunc) and value.__name__.endswith("(vectorized)"):
             raise self.refuse(f"calls {at.name}, whose Python function np.frompyfunc hides; call that function")
@@ -432,7 +434,7 @@ class Reads:
         new.__dict__.update({key: self.fixed(x) if is_function(x) else x for key, x in vars(value).items()})
         return new
 
-    # -- functions, modules, classes --
+    # -- functions, classes --
 
     def hook(self, f: types.FunctionType) -> Any:
         """A copy of a function whose outside reads are intercepted. For a library function, only the functions passed to it
@@ -446,7 +448,8 @@ class Reads:
         if not is_own and not any(is_function(cell_contents(cell)) for cell in f.__closure__ or ()):
             return f
         cells = tuple(types.CellType() for _ in f.__closure__ or ())
-        new = types.FunctionType(f.__code__, self._names_of(f.__globals__) if is_own else f.__globals__, f.__name__, None, cells)
+        names = self.modules.names_of(f.__globals__) if is_own else f.__globals__
+        new = types.FunctionType(f.__code__, names, f.__name__, None, cells)
         describe(new, f)
         self._functions[id(f)] = self._functions[id(new)] = new  # registered before its cells, which may hold it
         self.alive.append(f)
@@ -482,99 +485,10 @@ class Reads:
         name = getattr(f, "__name__", type(f).__name__)
         return self.met(value, At(Load.ATTRIBUTE, f, key, f"{name}.{key}"))
 
-    def _names_of(self, real: dict[str, Any]) -> dict[str, Any]:
-        if isinstance(real, Names):
-            return real
-        if id(real) not in self._names:
-            names = self._names[id(real)] = Names(self, real)
-            self.alive.append(real)
-            self.unwritten.append(("a global", names.is_unwritten))
-        return self._names[id(real)]
-
-    def entry(self, names: dict[str, Any], name: str) -> Any:
-        """A global. An adopted function sees another value in place of some (`adopt/live.py`), which are compared themselves."""
-        source = source_of(names)
-        try:
-            value = names[name]
-        except KeyError:  # a builtin, or not defined
-            self.once(At(Load.FIXED, source, None, name), Check.NO_ENTRY, name)
-            self._note_builtin(builtins_of(names), name)
-            raise
-        at = At(Load.ENTRY, source, name, name)
-        return self.met(value, at) if value is source[name] else self.fix(at, source[name], self.fixed(value))
-
-    def _note_builtin(self, builtins: dict[str, Any], name: str) -> None:
-        """Require the same builtin. The staged function gets it as it is, so it must not be one that can change."""
-        at = At(Load.ENTRY, builtins, name, name)
-        value = builtins.get(name, EMPTY)
-        if value is EMPTY:
-            self.once(At(Load.FIXED, builtins, None, name), Check.NO_ENTRY, name)
-        elif type(value) in PLAIN:
-            self.once(at, Check.EQUAL, value)
-        elif isinstance(value, (types.BuiltinFunctionType, type)) and is_library(value.__module__):
-            self.fix(at, value)
-        else:
-            raise self.refuse(f"reads {name}, which was added to Python's builtins; {advice(name)}")
-
-    def of_module(self, module: types.ModuleType, name: str) -> Any:
-        """An attribute of a module."""
-        called = f"{module.__name__}.{name}"
-        try:
-            value = getattr(module, name)
-        except AttributeError:
-            self.once(At(Load.FIXED, module, None, called), Check.NO_ATTRIBUTE, name)
-            raise
-        is_entry = name in vars(module)  # else its `__getattr__` makes it
-        at = At(Load.ENTRY, vars(module), name, called) if is_entry else At(Load.ATTRIBUTE, module, name, called)
-        if not is_library(module.__name__) and not is_installed(module):
-            return self.met(value, at)
-        face = None if isinstance(value, DATA) else self._of_numpy(module)
-        if face is not None and hasattr(face, name):
-            return self.fix(at, value, getattr(face, name))
-        what = None if is_static(value) else IMPURE.get((module.__name__, name))
-        if what is not None:
-            return self.fix(at, value, Refused(value, what, called))
-        return self._of_library(value, at)
-
-    def _of_library(self, value: Any, at: At) -> Any:
-        """An attribute of a library or an installed package: its objects must be the same, its numbers and arrays may change."""
-        if value is importlib.import_module:
-            return self.fix(at, value, self._import_module)
-        if (ours := counterpart(value)) is not None:
-            return self.fix(at, value, ours)
-        if isinstance(value, (types.FunctionType, type)) and is_of_package(value.__module__):
-            return self.fix(at, value)  # it runs as it is
-        is_own = not isinstance(value, (*DATA, *CODE))
-        is_record = isinstance(value, tuple) and type(value) is not tuple and not hasattr(value, "_fields")  # `sys.float_info`
-        return self.fix(at, value, stand_in(value, at.name)) if is_own or is_record else self.met(value, at)
-
-    def import_(self, load: Any, name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
-        """`import` inside a staged function; `load` is the `__import__` of its module."""
-        return self._imported(load(name, globals, locals, fromlist, level))
-
-    def _import_module(self, name: str, package: str | None = None) -> Any:
-        return self._imported(importlib.import_module(name, package))
-
-    def _imported(self, module: types.ModuleType) -> Any:
-        """What stands for a module that is imported: the next call may find another one."""
-        name = module.__name__
-        is_listed = sys.modules.get(name) is module
-        return self.met(module, At(Load.ENTRY, sys.modules, name, name)) if is_listed else self.fixed(module)
-
-    def _of_numpy(self, value: Any) -> Any:
+    def of_numpy(self, value: Any) -> Any:
         """What stands for NumPy, or for a function of NumPy, where arrays are read at traced indices; None for anything else."""
         name = value.__name__ if isinstance(value, types.ModuleType) else getattr(value, "__module__", None)
         return self.traced(value) if self.traced is not None and name in ("numpy", f"{OWN}.numpy") else None
-
-    def _module(self, module: types.ModuleType) -> Any:
-        known = self._functions.get(id(module))
-        if type(module) is not types.ModuleType and (is_library(module.__name__) or is_installed(module)):
-            return module  # that of an adopted package
-        if known is None:
-            known = self._functions[id(module)] = WatchedModule(self, module)
-            self.alive.append(module)
-            self.unwritten.append((f"the module {module.__name__}", known._is_unwritten))
-        return known
 
     def _class(self, cls: type) -> Any:
         replaced = stand_in(cls, cls.__name__)

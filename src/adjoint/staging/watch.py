@@ -19,7 +19,7 @@ from .classify import builtins_of
 from .purity import refused
 
 
-class Objects(Protocol):
+class ObjectHooks(Protocol):
     """The interface called for attributes of watched objects: see `objects.py`."""
 
     def __contains__(self, value: Any) -> bool: ...
@@ -27,17 +27,24 @@ class Objects(Protocol):
     def refuse_write(self, value: Any, name: str) -> Exception: ...
 
 
-class Reads(Protocol):
-    """The interface called for each read: see `reads.py`."""
+class ModuleHooks(Protocol):
+    """The interface called for names in modules: see `modules.py`."""
 
-    @property
-    def objects(self) -> Objects: ...
     def entry(self, names: dict[str, Any], name: str) -> Any: ...
-    def id_of(self, x: Any, /) -> int: ...
-    def of_module(self, module: types.ModuleType, name: str) -> Any: ...
+    def attribute(self, module: types.ModuleType, name: str) -> Any: ...
     def import_(
         self, load: Any, name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0
     ) -> Any: ...
+
+
+class ReadHooks(Protocol):
+    """The interface called for each read: see `reads.py`."""
+
+    @property
+    def objects(self) -> ObjectHooks: ...
+    @property
+    def modules(self) -> ModuleHooks: ...
+    def id_of(self, x: Any, /) -> int: ...
 
 
 def same_items(some: Mapping[Any, Any], others: Mapping[Any, Any]) -> bool:
@@ -48,12 +55,12 @@ def same_items(some: Mapping[Any, Any], others: Mapping[Any, Any]) -> bool:
 class Names(dict[str, Any]):
     """The globals of a staged function: a name is looked up in the real ones on first read."""
 
-    def __init__(self, reads: Reads, real: dict[str, Any]) -> None:
+    def __init__(self, reads: ReadHooks, real: dict[str, Any]) -> None:
         super().__init__({name: value for name, value in real.items() if name.startswith("__")})
         own = builtins_of(real)
         self["__builtins__"] = {
             **own,
-            "__import__": functools.partial(reads.import_, own["__import__"]),
+            "__import__": functools.partial(reads.modules.import_, own["__import__"]),
             "type": TypeOf if own["type"] is type else own["type"],
             "id": reads.id_of,
         }
@@ -71,7 +78,7 @@ class Names(dict[str, Any]):
             return default
 
     def __missing__(self, name: str) -> Any:
-        seen = self[name] = self.noted[name] = self.reads.entry(self.real, name)
+        seen = self[name] = self.noted[name] = self.reads.modules.entry(self.real, name)
         return seen
 
     def is_unwritten(self) -> bool:
@@ -101,7 +108,7 @@ for _name in ("__len__", "__iter__", "__reversed__", "keys", "values", "items", 
 class WatchedModule(types.ModuleType):
     """A module, as a staged function sees it."""
 
-    def __init__(self, reads: Reads, real: types.ModuleType) -> None:
+    def __init__(self, reads: ReadHooks, real: types.ModuleType) -> None:
         super().__init__(real.__name__, real.__doc__)
         own = {name: value for name, value in vars(real).items() if name.startswith("__")}
         own.pop("__getattr__", None)  # Python would ask it before ours
@@ -110,7 +117,7 @@ class WatchedModule(types.ModuleType):
         self._noted = dict(vars(self))
 
     def __getattr__(self, name: str) -> Any:
-        seen = self.__dict__[name] = self._noted[name] = self._reads.of_module(self._real, name)
+        seen = self.__dict__[name] = self._noted[name] = self._reads.modules.attribute(self._real, name)
         return seen
 
     def _is_unwritten(self) -> bool:
@@ -122,7 +129,7 @@ class WatchedModule(types.ModuleType):
 HOOKED = frozenset({"__getattribute__", "__setattr__", "__delattr__"})
 #: By which Python 3.14 computes the annotations of a class when they are asked for.
 ANNOTATING = frozenset({"__annotate__", "__annotate_func__", "__annotations_cache__"})
-reading: ContextVar[Reads | None] = ContextVar("adjointreading", default=None)
+reading: ContextVar[ReadHooks | None] = ContextVar("adjointreading", default=None)
 
 
 class Hooks:

@@ -91,6 +91,11 @@ def live_dual_body(body: Graph, flags: Flags, outputs: Flags, consts: int, carri
 def _dual_body(
     body: Graph, flags: Flags, outputs: Flags, consts: int, carries: int, masked: bool, live: bool | None
 ) -> tuple[Graph, bool]:
+    """The body of a scan on dual numbers, and whether all tangents that it gives are live.
+
+    Each of its three groups of inputs (constants, carries, rows) is followed by the tangents of those that have one, and, if
+    `masked`, by the masks of these; so are the carries and the rows among its results.
+    """
     groups = parts(range(len(flags)), consts, carries)
     stays = []
 

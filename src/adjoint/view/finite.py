@@ -3,11 +3,13 @@
     where(g != 0, g * p, 0)  →  g * p          if p is finite
     where(live, g * p, 0)    →  g * p          if p is finite, and g is zero wherever live is False (`Masks`)
 
-Generated source for people to read uses this. Overflow is not considered.
+A quotient is finite if its divisor has a positive lower bound, as in 1 / (1 + exp(-x)). Generated source for people to read uses
+this. Overflow is not considered.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
@@ -20,15 +22,24 @@ from ..ir.graph import Equation, Graph, Literal, Operand
 from ..ops import control
 from ..ops.broadcast import where
 from ..ops.elementwise import (
+    absolute,
     add,
+    div,
     equal,
+    exp,
+    exp2,
+    hypot,
     ieee_mul,
     logical_and,
     logical_not,
     logical_or,
+    maximum,
+    minimum,
     mul,
     neg,
     not_equal,
+    sqrt,
+    square,
     strong_mul_either_op,
     strong_mul_op,
     sub,
@@ -41,17 +52,74 @@ def is_tame(o: Operand, tame: set[int]) -> bool:
     return o in tame if isinstance(o, int) else bool(np.all(np.isfinite(o.value)))
 
 
-def finite(graph: Graph, inputs: Iterable[int] | None = None) -> set[int]:
+class Finite(set[int]):
+    """Values that are finite, with the lower bounds of those that are known not to be negative."""
+
+    def __init__(self, values: Iterable[int] = (), least: dict[int, float] | None = None) -> None:
+        super().__init__(values)
+        self.least: dict[int, float] = {} if least is None else least
+
+    def bound(self, o: Operand) -> float:
+        """A lower bound, if there is one that is not negative."""
+        if isinstance(o, int):
+            return self.least.get(o, -math.inf)
+        value = np.asarray(o.value)
+        return float(value.min()) if value.dtype.kind in "iuf" and value.size and np.all(value >= 0) else -math.inf
+
+
+def finite(graph: Graph, inputs: Iterable[int] | None = None) -> Finite:
     """The values that are finite if those inputs are, all of them by default, and nothing overflows."""
-    tame = set(range(len(graph.input_types)) if inputs is None else inputs)
+    known, types = inputs.least if isinstance(inputs, Finite) else {}, graph.types
+    tame = Finite(range(len(graph.input_types)) if inputs is None else inputs, dict(known))
     for equation in graph.equations:
         op = equation.op
         if op in _STRUCTURED:
-            tame.update(_finite_results(equation, tame))
+            for n, least in _finite_results(equation, tame):
+                tame.add(n)
+                tame.least |= {n: least} if least >= 0 else {}
             continue
-        if op.finite and all(is_tame(o, tame) for o in equation.inputs):
+        if all(is_tame(o, tame) for o in equation.inputs) and (op.finite or (op is div and tame.bound(equation.inputs[1]) > 0)):
             tame.update(equation.outputs)
+        if len(equation.outputs) == 1 and (least := _lower_bound(equation, tame, types)) >= 0:
+            tame.least[equation.outputs[0]] = least
     return tame
+
+
+_NOT_NEGATIVE = frozenset({square, absolute, sqrt, hypot})
+_LEAST_POWER = 1e-300  # of exp: that it underflows is not considered either
+#: Ops of which every element is one of the first operand.
+_MOVES = frozenset({"getitem", "reshape", "broadcast_to", "expand_dims", "squeeze", "transpose", "swapaxes", "max", "min"})
+
+
+def _lower_bound(equation: Equation, tame: Finite, types: dict[int, Type]) -> float:
+    """A lower bound of a result, if there is one that is not negative."""
+    op, inputs = equation.op, equation.inputs
+    if op in (exp, exp2):
+        return _LEAST_POWER if equation.types[0].dtype.kind == "f" else -math.inf
+    if op in _NOT_NEGATIVE and equation.types[0].dtype.kind != "c":
+        return 0.0
+    bounds = [tame.bound(o) for o in inputs]
+    if op is mul and inputs[0] == inputs[1] and equation.types[0].dtype.kind == "f":
+        return 0.0
+    if op is maximum:
+        return max(bounds)
+    if op in (add, mul, minimum) and min(bounds) >= 0:
+        return bounds[0] + bounds[1] if op is add else bounds[0] * bounds[1] if op is mul else min(bounds)
+    if op is div and bounds[0] >= 0 and bounds[1] > 0:
+        return 0.0
+    if op.name in _MOVES:
+        return bounds[0]
+    if op.name == "sum" and bounds[0] >= 0:
+        summed = inputs[0].type if isinstance(inputs[0], Literal) else types[inputs[0]]
+        return bounds[0] if summed.size else 0.0
+    return -math.inf
+
+
+def operands(inputs: Sequence[Operand], tame: set[int]) -> Finite:
+    """The operands that are finite, by place."""
+    known = tame if isinstance(tame, Finite) else Finite(tame)
+    bounds = {i: known.bound(o) for i, o in enumerate(inputs)}
+    return Finite((i for i, o in enumerate(inputs) if is_tame(o, tame)), {i: b for i, b in bounds.items() if b >= 0})
 
 
 def ordinary_products(graph: Graph, tame: set[int], pairs: Pairs = frozenset()) -> Graph:
@@ -88,14 +156,14 @@ def ordinary(graph: G, tame: set[int] | None = None, pairs: Pairs = frozenset())
     return replace(graph, equations=tuple(equations))
 
 
-def _bodies(equation: Equation, tame: set[int]) -> dict[str, tuple[Graph, set[int]]]:
+def _bodies(equation: Equation, tame: set[int]) -> dict[str, tuple[Graph, Finite]]:
     """The graphs of a loop or a branch, each with its finite values."""
     params, inputs = equation.params, equation.inputs
     if equation.op is control.cond:
-        known = {i for i, o in enumerate(inputs[1:]) if is_tame(o, tame)}
+        known = operands(inputs[1:], tame)
         return {key: (params[key], finite(params[key], known)) for key in ("true", "false")}
     if equation.op is control.checkpoint:
-        return {"body": (params["body"], finite(params["body"], {i for i, o in enumerate(inputs) if is_tame(o, tame)}))}
+        return {"body": (params["body"], finite(params["body"], operands(inputs, tame)))}
     if equation.op is control.scan:
         return {"body": (params["body"], loop_tame(params["body"], equation, tame, params["consts"], params["carries"]))}
     if equation.op is control.while_:
@@ -105,7 +173,9 @@ def _bodies(equation: Equation, tame: set[int]) -> dict[str, tuple[Graph, set[in
         return {}
     step, pull, consts, count = params["step"], params["pull"], params["consts"], len(params["wanted"])
     forward = loop_tame(step, replace(equation, inputs=inputs[1 : 1 + count]), tame, consts, count - consts)
-    known = {i for i in range(count) if i in forward} | {i for i in range(count, len(inputs) - 1) if is_tame(inputs[1 + i], tame)}
+    known = Finite(
+        {i for i in range(count) if i in forward} | {i for i in range(count, len(inputs) - 1) if is_tame(inputs[1 + i], tame)}
+    )
     last = len(pull.outputs) - (len(inputs) - 1 - count)  # the first results are totals
     while True:
         found = finite(pull, known)
@@ -255,21 +325,24 @@ def _is_zero(o: Operand) -> bool:
     return isinstance(o, Literal) and not np.any(o.value)
 
 
-def _finite_results(equation: Equation, tame: set[int]) -> Iterator[int]:
-    """The finite results of a loop or a branch."""
+def _finite_results(equation: Equation, tame: set[int]) -> Iterator[tuple[int, float]]:
+    """The finite results of a loop or a branch, with their lower bounds."""
     if equation.op is control.while_vjp:
         pull, found = _bodies(equation, tame)["pull"]
-        yield from (n for n, o in zip(equation.outputs, pull.outputs, strict=True) if is_tame(o, found))
+        yield from ((n, -math.inf) for n, o in zip(equation.outputs, pull.outputs, strict=True) if is_tame(o, found))
         return
     bodies = _bodies(equation, tame).values()
+    stacked = equation.params["carries"] if equation.op is control.scan else len(equation.outputs)
     for i, n in enumerate(equation.outputs):
         if all(is_tame(body.outputs[i], found) for body, found in bodies):
-            yield n
+            yield n, min(found.bound(body.outputs[i]) for body, found in bodies) if i >= stacked else -math.inf
 
 
-def loop_tame(body: Graph, equation: Equation, tame: set[int], consts: int, carries: int) -> set[int]:
+def loop_tame(body: Graph, equation: Equation, tame: set[int], consts: int, carries: int) -> Finite:
     """The finite values of a body: a carry is one if it starts so and every iteration keeps it so."""
-    known = {i for i, o in enumerate(equation.inputs) if is_tame(o, tame)}
+    known = operands(equation.inputs, tame)
+    for i in range(consts, consts + carries):
+        known.least.pop(i, None)
     while True:
         found = finite(body, known)
         lost = {consts + i for i, o in enumerate(body.outputs[:carries]) if not is_tame(o, found)} & known

@@ -33,7 +33,7 @@ from ..core.types import Type
 from ..ir.edit import values_in, values_read
 from ..ir.graph import Equation, Graph, Literal, Operand
 from ..ops import control
-from .finite import finite, is_tame, loop_tame, ordinary_products
+from .finite import finite, loop_tame, operands, ordinary_products
 from .notation import python_name
 from .python_text import PRELUDE, TABLE, PythonCall, array, definitions, number, readably, written
 
@@ -423,19 +423,21 @@ def _write_while_vjp(f: _Function, equation: Equation, args: Sequence[str], name
     # The others have no value of their own: they have the type of a cotangent.
     used = [k for k in range(len(state)) if consts + k in read or step.outputs[k] != consts + k]
     all_state = ", ".join(state[k] for k in used) or "_"
-    kept = "None" if not used else all_state if len(used) == 1 else f"({all_state})"
+    kept = all_state if len(used) == 1 else f"({all_state})"
     forward = [f"{saved}.append({kept})", *lines, *_assigned(state, results)]
     given_state = args[1 + consts : 1 + len(step.input_names)]
     back, pulled = f.block(pull, [*fixed, *state, *names[shared:]], set(), own=range(consts, len(pull.input_names)))
     totals = [_plain(f"{total} = {total} + {part}") for total, part in zip(names[:shared], pulled[:shared], strict=True)]
     zeros = [array(np.zeros(t.shape, t.dtype)) for t in equation.types[:shared]]
-    head = [*_assigned([state[k] for k in used], [given_state[k] for k in used]), f"{saved} = []"]
-    head += [f"for {f.fresh('i')} in range({count}):", *_inner(forward)]
+    head = []
+    if used:
+        head = [*_assigned([state[k] for k in used], [given_state[k] for k in used]), f"{saved} = []"]
+        head += [f"for {f.fresh('i')} in range({count}):", *_inner(forward)]
     start = _assigned(names, [*zeros, *given])
     return [
         *head,
         *start,
-        f"for {all_state} in reversed({saved}):",
+        f"for {all_state} in reversed({saved}):" if used else f"for _ in range({count}):",
         *_inner([*back, *totals, *_assigned(names[shared:], pulled[shared:])] or ["pass"]),
     ]
 
@@ -444,8 +446,7 @@ def _write_cond(f: _Function, equation: Equation, args: Sequence[str], names: Se
     written = []
     for word, key in ((f"if {args[0]}:", "true"), ("else:", "false")):
         part = equation.params[key]
-        known = {i for i, o in enumerate(equation.inputs[1:]) if is_tame(o, tame)}
-        lines, results = f.block(part, args[1:], finite(part, known))
+        lines, results = f.block(part, args[1:], finite(part, operands(equation.inputs[1:], tame)))
         inside = [*lines, *_assigned(names, results)]
         if inside or key == "true":
             written += [word, *_inner(inside or ["pass"])]
@@ -454,7 +455,7 @@ def _write_cond(f: _Function, equation: Equation, args: Sequence[str], names: Se
 
 def _write_checkpoint(f: _Function, equation: Equation, args: Sequence[str], names: Sequence[str], tame: set[int]) -> list[str]:
     body = equation.params["body"]
-    lines, results = f.block(body, args, finite(body, {i for i, o in enumerate(equation.inputs) if is_tame(o, tame)}))
+    lines, results = f.block(body, args, finite(body, operands(equation.inputs, tame)))
     return [*lines, *_assigned(names, results)] or ["pass"]
 
 

@@ -44,6 +44,9 @@ class PythonCall(NamedTuple):
 def number(value: Any) -> str:
     """A Python number. A negative one is in parentheses, since a power binds tighter than a sign."""
     if isinstance(value, complex):
+        negative = math.copysign(1.0, value.imag) < 0  # -2j has the real part -0.0
+        if value.real == 0 and math.isfinite(value.imag) and (math.copysign(1.0, value.real) < 0) == negative:
+            return f"(-{abs(value.imag)!r}j)" if negative else f"{value.imag!r}j"
         return f"complex({number(value.real)}, {number(value.imag)})"
     if isinstance(value, float) and not math.isfinite(value):
         return "np.nan" if math.isnan(value) else "np.inf" if value > 0 else "(-np.inf)"
@@ -56,7 +59,7 @@ def array(value: Any) -> str:
     name, shape = value.dtype.name, value.shape
     if not shape and name in ("float64", "float32", "int64", "complex128", "bool"):
         return f"np.{name}({number(value.item())})".replace("np.bool(", "np.bool_(")
-    if brief := _by_rule(value, name):
+    if brief := _matrix_by_rule(value, name) or _by_rule(value, name):
         return brief
     if value.size > _READABLE or name.startswith(("longdouble", "clongdouble", "float128", "complex256")):
         raw = value.astype(value.dtype.newbyteorder("<")).tobytes().hex()
@@ -65,7 +68,35 @@ def array(value: Any) -> str:
         number(x).removeprefix("(").removesuffix(")") if not isinstance(x, complex) else number(x) for x in value.ravel().tolist()
     )
     flat = f'np.array([{numbers}], "{name}")'
-    return flat if len(shape) == 1 else f"{flat}.reshape({shape})"
+    if len(shape) == 1:
+        return flat
+    return f'np.array({_rows(value)}, "{name}")' if value.size else f"{flat}.reshape({shape})"
+
+
+def _rows(value: Any) -> str:
+    """The elements of an array as nested lists."""
+    if value.ndim:
+        return f"[{', '.join(map(_rows, value))}]"
+    text = number(value.item())
+    return text if value.dtype.kind == "c" else text.removeprefix("(").removesuffix(")")
+
+
+def _matrix_by_rule(value: Any, name: str) -> str:
+    """A matrix of zeros and ones that NumPy has a name for, with any diagonal; '' if it is none."""
+    if value.ndim != 2 or name not in ("float64", "float32") or min(value.shape) < 2 or value.shape[0] != value.shape[1]:
+        return ""
+    n, first = value.shape[0], value[0, 0].item()
+    eye = f'np.eye({n}, dtype="{name}")' if name != "float64" else f"np.eye({n})"
+    tri = f'np.tri({n}, k=-1, dtype="{name}")' if name != "float64" else f"np.tri({n}, k=-1)"
+    if not math.isfinite(first) or not first:
+        return ""
+    scaled = eye if first == 1 else f"{number(first)} * {eye}"
+    with_ones = tri.replace(", k=-1", "")
+    below, diagonal = np.tri(n, k=-1, dtype=name), value.dtype.type(first) * np.eye(n, dtype=name)
+    texts = [(scaled, diagonal)]
+    texts += [(with_ones, below + diagonal), (f"{with_ones}.T", below.T + diagonal)] if first == 1 else []
+    texts += [(f"{tri} + {scaled}", below + diagonal), (f"{tri}.T + {scaled}", below.T + diagonal)]
+    return next((text for text, matrix in texts if matrix.tobytes() == value.tobytes()), "")
 
 
 def _by_rule(value: Any, name: str) -> str:

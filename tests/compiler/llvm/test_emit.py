@@ -11,7 +11,7 @@ import pytest
 
 import adjoint as ad
 from adjoint.compiler import native
-from adjoint.compiler.llvm.builder import UNOPTIMISED
+from adjoint.compiler.llvm.builder import UNOPTIMISED, WRITTEN_AS_VECTORS
 from adjoint.compiler.native import emit
 
 X = np.linspace(0.1, 3, 500)
@@ -66,6 +66,22 @@ def test_a_program_that_only_calls_its_kernels_is_not_optimised():
     assert efforts(lambda x: np.sum(np.exp(x)), x[:8]) == {"ALL": ["program"]}
     loop = efforts(lambda x: ad.scan(lambda c, _: (c - np.mean(c), None), x, None, 5)[0], x)
     assert "program" in loop["ALL"]
+
+
+@pytest.mark.parametrize("count", [1, 2, 8])
+@pytest.mark.parametrize("rows", [40, 200])
+def test_what_is_written_as_vectors_is_compiled_by_itself(rows, count):
+    """Matrix products, beside kernels of the same program that LLVM vectorizes."""
+    a = np.linspace(0.0, 1.0, rows * 30).reshape(rows, 30)
+    text = ad.jit(lambda a: np.tanh(a @ a.T).sum(0)).lower(a).native.text
+    is_written = lambda name: WRITTEN_AS_VECTORS in re.search(rf"^define .*@{name}\(.*", text, re.M)[0]
+    found = set()
+    for part in emit.parts(text, count):
+        for name in re.findall(r"^define (?!internal)\S+ @(\w+)\(", part.text, re.M):
+            assert (part.effort is emit.Effort.VECTORS) == is_written(name)
+            found.add(part.effort)
+    has_products = WRITTEN_AS_VECTORS in text  # not where BLAS uses the vectors of the processor
+    assert (emit.Effort.VECTORS in found) == has_products
 
 
 def test_parts_are_balanced():

@@ -107,7 +107,7 @@ def test_views_stacks_and_broadcasting(written):
 
 def pieces(a, b):
     step = of(lambda a, b: a @ b, np.empty(a), np.empty(b))
-    return packed_product._Packed(None, step).pieces
+    return packed_product._PackedProduct(None, step).pieces
 
 
 def test_how_many_pieces():

@@ -313,3 +313,101 @@ def test_small_large_and_negative_parameters(name):
     inputs = [x.ravel().astype(float) for x in np.meshgrid(*POINTS[name])]
     (found,), (expected,) = expanded(OPS[name], inputs, {})
     np.testing.assert_allclose(found, expected, rtol=5e-12 if name == "poch" else 1e-12)  # SciPy's poch has an error of 2e-12
+
+
+INF = np.inf
+ENDS = [0.0, INF, -INF, np.nan, 1.0, -1.0, 0.5, -0.5]
+FAR_ONE = [
+    *ENDS,
+    1e-3,
+    1e-10,
+    1e-100,
+    1e-300,
+    30.0,
+    -30.0,
+    170.5,
+    -170.5,
+    700.0,
+    1e3,
+    1e5,
+    -1e5,
+    1e10,
+    -1e10,
+    1e100,
+    -1e100,
+    1e300,
+]
+FAR_TWO = [*ENDS, 2.0, -2.0, 1.5, -2.5, 7.3, -7.3, 50.0, -50.0, 300.5, 1e3, -1e3, 1e5, 1e10, -1e10, 1e-10, 1e100, -1e100]
+FAR_MORE = [0.0, INF, np.nan, 1.0, -1.0, 0.5, -1.5, 0.9, 4.7, 300.0, 1e5, 1e10, -1e10, 1e-3]
+FAR_DEGREES = [-1000, -7, -3, -2, -1, 0, 1, 2, 3, 6, 17]
+
+
+def far(x, y=0.0):
+    return np.maximum(np.abs(x), np.abs(y)) > 1e8
+
+
+#: Where SciPy's value is not the right one, which exported code has: it overflows, loses its digits, or is nan beside a limit.
+NOT_SCIPYS = {
+    "powm1": lambda x, y: np.isinf(np.power(x, y)),  # 0
+    "cotdg": lambda x: np.abs(x) < 1e-6,
+    "zeta": lambda s, q: s > 1e99,
+    **dict.fromkeys(("beta", "betaln"), lambda a, b: np.logical_and(np.maximum(a, b) == INF, np.minimum(a, b) > 1e70)),
+    **dict.fromkeys(("j0", "j1", "y0", "y1"), far),
+    "yn": lambda n, x: far(x),
+    "spherical_kn": lambda n, x: np.logical_or(x < -700, x == -1),  # e⁻ˣ overflows; the value at −1 is 0
+    "ive": far,
+    "ellipj": lambda u, m: np.abs(u) > 100,
+    **dict.fromkeys(("gammaincinv", "gammainccinv"), lambda a, p: (a > 1e8) | (a == 0) | (p < 0) | (p > 1)),
+    "chdtri": lambda v, p: (v > 1e8) | (v == 0) | (p < 0) | (p > 1),
+    "nrdtrimn": lambda p, std, x: p == 0.5,
+    "nrdtrisd": lambda mn, p, x: p == 0.5,
+    "fresnel": lambda x: x > 1e299,
+}
+INVERSES = {"betaincinv", "betainccinv", "fdtri", "stdtrit", "bdtri", "nbdtri", "gdtria", "gdtrix"}  # loops in loops
+
+
+@pytest.mark.parametrize("op", [op for op in SPECIAL if op.name not in OF_KNOWN_ORDER], ids=lambda op: op.name)
+@np.errstate(all="ignore")
+def test_far_arguments(op):
+    """Tiny, huge, negative and singular arguments, and all their combinations: SciPy's values, nan and infinities included."""
+    inside, _ = next(op_samples.samples(op, np.random.default_rng(0)))
+    real = FAR_ONE if len(inside) == 1 else FAR_TWO if len(inside) == 2 else FAR_MORE
+    lines = [FAR_DEGREES if np.asarray(x).dtype.kind in "iu" else real for x in inside]
+    if op.name in ("eval_jacobi", "eval_sh_jacobi"):
+        lines[0] = [n for n in FAR_DEGREES if n >= 0]
+    grid = [x.ravel() for x in np.meshgrid(*lines, indexing="ij")]
+    most = 100 if op.name in INVERSES else 3000
+    chosen = np.random.default_rng(0).permutation(grid[0].size)[:most]
+    grid = [x[chosen] for x in grid]
+    known = ~NOT_SCIPYS.get(op.name, lambda *xs: np.zeros(np.shape(xs[0]), bool))(*grid)
+    found, wanted = exported(lambda *xs: op(*xs), *grid)(*grid), getattr(scipy.special, op.name)(*grid)
+    for a, b in zip(found, wanted if op.many else (wanted,), strict=True):
+        np.testing.assert_allclose(a[known], b[known], 1e-8, 1e-14)
+
+
+@pytest.mark.parametrize("degree", [-1, [3, -2]])
+@pytest.mark.parametrize("name", ["eval_jacobi", "eval_sh_jacobi"])
+def test_jacobi_polynomials_of_negative_degrees_are_refused(name, degree):
+    with pytest.raises(UnsupportedError, match=name):
+        exported(lambda x: OPS[name](np.array(degree), 0.5, 1.5, x), np.array([0.5, 0.25]))
+
+
+HIGH_PRECISION = {
+    "gammaln": ((1 + 2.0**-52,), -1.281676242696e-16),
+    "ive": ((300.5, 1e5), 0.00080320291206910247),
+    "spherical_kn": ((50, -50.0), -6298574817.497997),
+    "kn": ((1000, 1000.0), 1.2981802514667009e-233),
+    "gammaincinv": ((1e10, 1e-10), 9999363879.06527),
+    "gammainc": ((1e10, 1e10), 0.5000013298076014),
+    "betainc": ((1e10, 0.5, 1 - 1e-10), 0.15729918987202318),
+    "j0": ((1e10,), 2.1755917502468917e-6),
+}
+
+
+@pytest.mark.parametrize("name", HIGH_PRECISION)
+def test_values_of_high_precision(name):
+    """Computed with 60 digits by mpmath."""
+    args, value = HIGH_PRECISION[name]
+    args = [np.asarray(x) for x in args]
+    (found,) = exported(lambda *xs: OPS[name](*xs), *args)(*args)
+    np.testing.assert_allclose(found, value, 1e-10)

@@ -16,6 +16,8 @@ from __future__ import annotations
 
 import functools
 import itertools
+import types
+import warnings
 import weakref
 from collections.abc import Callable, MutableMapping, Sequence
 from typing import Any
@@ -27,7 +29,8 @@ from ...api.arguments import name_of, output_leaf
 from ...api.custom_call import CustomCall
 from ...api.protection import on_own
 from ...core.bind import FRESH, Traced, unwrap_fresh
-from ...core.errors import UnsupportedError
+from ...core.errors import UnsupportedError, user_level
+from ...core.home import OWN, package_of
 from ...core.tree import Structure, flatten, flatten_like, map_leaves
 from ...core.types import Value
 from ...eager.batch import Batch
@@ -211,16 +214,19 @@ class JVPNode:
 
 def register_notrace(trace_type: Any, primitive_fun: Primitive) -> None:
     """Declare the derivative of a primitive to be zero, in both modes."""
-    _checked(primitive_fun).traced = False
+    if _takes_rules(primitive_fun):
+        primitive_fun.traced = False
 
 
-def _checked(fun: Any) -> Primitive:
-    if not isinstance(fun, Primitive):
-        raise UnsupportedError(
-            f"rules are for functions made by primitive, but {name_of(fun)} is not one; wrap it first: "
-            f"f = primitive({name_of(fun)})"
-        )
-    return fun
+def _takes_rules(fun: Any) -> bool:
+    """Whether fun is a primitive. The rule for another Python function is ignored, as in autograd: its code is differentiated."""
+    if isinstance(fun, Primitive):
+        return True
+    wrap = f"wrap it first: f = primitive({name_of(fun)})"
+    if not isinstance(fun, types.FunctionType) or package_of(fun.__module__) in (OWN, "numpy", "scipy"):
+        raise UnsupportedError(f"rules are for functions made by primitive, but {name_of(fun)} is not one; {wrap}")
+    warnings.warn(f"the rule for {name_of(fun)} is ignored: it is not a primitive; {wrap}", stacklevel=user_level())
+    return False
 
 
 # -- rules for reverse mode -------------------------------------------------------------------------------------------
@@ -228,7 +234,8 @@ def _checked(fun: Any) -> Primitive:
 
 def defvjp_argnums(fun: Primitive, vjpmaker: Function) -> None:
     """vjpmaker(argnums, ans, args, kwargs) returns g ↦ the cotangents of those arguments."""
-    primitive_vjps[_checked(fun)] = vjpmaker
+    if _takes_rules(fun):
+        primitive_vjps[fun] = vjpmaker
 
 
 def defvjp_argnum(fun: Primitive, vjpmaker: Function) -> None:
@@ -259,8 +266,9 @@ def defvjp(fun: Primitive, *vjpmakers: Function | None, argnums: Any = None) -> 
 
 def defjvp_argnums(fun: Primitive, jvpmaker: Function) -> None:
     """jvpmaker(argnums, tangents, ans, args, kwargs) returns the tangent of the result."""
-    primitive_jvps[_checked(fun)] = jvpmaker
-    fun.linear = frozenset()
+    if _takes_rules(fun):
+        primitive_jvps[fun] = jvpmaker
+        fun.linear = frozenset()
 
 
 def defjvp_argnum(fun: Primitive, jvpmaker: Function) -> None:
@@ -292,13 +300,15 @@ def defjvp(fun: Primitive, *jvpfuns: Any, argnums: Any = None) -> None:
         return rule(g, ans, *args, **kwargs)
 
     defjvp_argnum(fun, jvp_argnum)
-    fun.linear = frozenset(i for i, rule in rules.items() if isinstance(rule, str))
+    if isinstance(fun, Primitive):
+        fun.linear = frozenset(i for i, rule in rules.items() if isinstance(rule, str))
 
 
 def def_linear(fun: Primitive) -> None:
     """Declare a primitive to be linear in each of its arguments."""
     defjvp_argnum(fun, lambda argnum, g, ans, args, kwargs: fun(*subval(args, argnum, g), **kwargs))
-    fun.linear = None
+    if isinstance(fun, Primitive):
+        fun.linear = None
 
 
 __all__ = [

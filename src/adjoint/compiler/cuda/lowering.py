@@ -16,9 +16,9 @@ from ..lower.step import Lowered
 from .schedule import schedule
 
 
-def lower(graph: Graph, weak: Collection[int] = (), guarded: bool = False) -> Lowered:
+def lower(graph: Graph, weak: Collection[int] = (), guarded: bool = False, unread: int = 0) -> Lowered:
     """The steps of a graph; see `lower.fuse.lower`."""
-    return _Lowering(graph, weak).run(guarded)
+    return _Lowering(graph, weak).run(guarded, unread)
 
 
 class _Lowering(Lowering):

@@ -181,11 +181,17 @@ class Clock:
 
 
 def compiled(
-    graph: Graph, device: Any = None, *, weak: Collection[int] = (), guarded: bool = False, precision: str = "highest"
+    graph: Graph,
+    device: Any = None,
+    *,
+    weak: Collection[int] = (),
+    guarded: bool = False,
+    unread: int = 0,
+    precision: str = "highest",
 ) -> DeviceProgram:
-    """The program of a graph for a device, the current GPU if none is given: `weak` and `guarded` as for `lower`.
+    """The program of a graph for a device, the current GPU if none is given: `weak`, `guarded` and `unread` as for `lower`.
 
     A call takes the flat arrays of the device (`GPU.adopt` makes them) and returns the flat results, or MISS if the guards do not
     hold.
     """
-    return DeviceProgram(lower(graph, weak, guarded), GPU() if device is None else device, precision)
+    return DeviceProgram(lower(graph, weak, guarded, unread), GPU() if device is None else device, precision)

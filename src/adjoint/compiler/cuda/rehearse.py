@@ -1,4 +1,4 @@
-"""Kernels of routines are compiled while those of the program are.
+"""Kernels of library routines are compiled ahead of their first call, in parallel with those of the program.
 
 CuPy compiles a kernel of its own, or one in CUDA C, when it is first called: 30 to 100 ms each, and `cholesky` with its pullback
 needs nine. So each routine of a new program runs once on arrays of a few elements, in a thread, with calls of the libraries

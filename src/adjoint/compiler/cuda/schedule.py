@@ -123,6 +123,7 @@ class Scheduling:
         return replace(found, kernel=made)
 
     def launches(self, kernel: Kernel) -> Iterator[Step | AddAt]:
+        """A kernel as launches that each reduce along one set of loops: first along the fewest, then the rest of its sums."""
         if 0 in kernel.domain:
             for r in kernel.reductions:
                 yield self.filled(r.view.buffer, STARTS[r.how], kernel)

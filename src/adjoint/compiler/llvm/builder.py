@@ -17,6 +17,9 @@ from typing import SupportsInt, TypeVar
 
 _Case = TypeVar("_Case", bound=SupportsInt)
 
+#: Attributes of functions with explicit vectors: as long as the machine has them, and without vectorizing their many short loops,
+#: which would dominate the compile time.
+WRITTEN_AS_VECTORS = 'noimplicitfloat "prefer-vector-width"="512"'
 UNOPTIMISED = '"unoptimised"'  # an attribute of functions that `emit` compiles without the optimiser
 
 

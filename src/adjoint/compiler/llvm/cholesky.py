@@ -15,9 +15,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from .builder import WRITTEN_AS_VECTORS
 from .instruction import literal
 from .microkernel import registers
-from .vector import WRITTEN_AS_VECTORS, Vector
+from .vector import Vector
 
 if TYPE_CHECKING:
     from .lapack import Matrix

@@ -49,7 +49,7 @@ def _scan(routine: StepRoutine, step: Scan) -> None:
         for final, start, view in zip(finals, begin, step.finals, strict=True):
             _copy(routine, start, final, view.buffer.nbytes)
         return
-    numbers = _Numbers(routine, step.finals, step.in_place)
+    numbers = _NumberCarries(routine, step.finals, step.in_place)
     nest = _Nest(step, any(k not in numbers.now for k, at_once in enumerate(step.in_place) if not at_once))
     loop = _CarryLoop(routine, -(-polling.iterations_between(step, step.body) // nest.inner))
     consts, rows, stacks = ([routine.at(v) for v in views] for views in (step.consts, step.rows, step.stacks))
@@ -135,7 +135,7 @@ def _even_steps(row: Any) -> int:
     return int(uneven[0]) + 1 if len(uneven) else len(row)
 
 
-class _Numbers:
+class _NumberCarries:
     """The carries of a loop that are numbers, by their places: `now` has those of an iteration, `then` those of the next.
 
     One that is written in place is one variable.
@@ -185,7 +185,7 @@ def _while_loop(routine: StepRoutine, step: While) -> None:
     code, loop = routine.code, _CarryLoop(routine, polling.iterations_between(step, step.body))
     test_consts, body_consts = ([routine.at(v) for v in views] for views in (step.test_consts, step.body_consts))
     begin, finals, spare = ([routine.at(v) for v in views] for views in (step.carries, step.finals, step.spare))
-    numbers = _Numbers(routine, step.finals)
+    numbers = _NumberCarries(routine, step.finals)
     numbers.start(begin)
     moving = [k for k in range(len(finals)) if k not in numbers.now]
     buffers = begin, spare[: len(finals)], spare[len(finals) :]

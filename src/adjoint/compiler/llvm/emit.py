@@ -8,8 +8,9 @@
     declare void @kernel1(…)   define internal void @kernel2(…) noinline {…}   define i32 @program(…) {…}      another
 
 Each part has a copy of the small functions it calls; long slow paths of functions are parts by themselves (`slow_paths.py`).
-Functions marked `UNOPTIMISED` are a part of their own, compiled without the optimiser and in a fifth of the time. LLVM can
-process modules of different contexts at the same time; llvmlite serializes its calls, so the two slow calls bypass its lock.
+Functions marked `UNOPTIMISED` are a part of their own, compiled without the optimiser and in a fifth of the time. Functions that
+are `WRITTEN_AS_VECTORS` are parts of their own, too: a few passes make of them what the optimiser would. LLVM can process modules
+of different contexts at the same time; llvmlite serializes its calls, so the two slow calls bypass its lock.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import functools
 import re
 import threading
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -33,12 +34,13 @@ from ...core.locks import Gate, at_fork
 from ...core.version import VERSION
 from ..runtime.threads import default_threads
 from ..switches import Switch, key
-from .builder import UNOPTIMISED
+from .builder import UNOPTIMISED, WRITTEN_AS_VECTORS
 from .slow_paths import FUNCTION, names_in, reached, taken_apart
 
-PIPELINE = "3, vectors"  # names what `optimise` and `parts` do, for the cache key
+PIPELINE = "4, vectors"  # names what `optimise` and `parts` do, for the cache key
 MOST_PARTS = 8
 LOOP = 40  # lines of straight-line code that compile as long as vectorizing the loops of a function: about 10 ms
+WRITTEN = 5  # lines that are written as vectors compile as long as another one
 _LARGE = re.compile(r"^define internal (\w+ @\w+\([^\n]*?\)) nounwind noinline")
 
 
@@ -97,6 +99,24 @@ def _inline(module: Any, machine: Any) -> None:
     """Inline the functions that must be, and do nothing else."""
     passes = llvm.create_new_module_pass_manager()
     passes.add_always_inliner_pass()
+    _run_alone(passes, module, machine)
+
+
+def _tidy(module: Any, machine: Any) -> None:
+    """Simplify functions that are written as vectors. Those of `optimise` find no more, in ten times the time."""
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_always_inliner_pass()
+    passes.add_sroa_pass()
+    passes.add_simplify_cfg_pass()
+    passes.add_loop_simplify_pass()
+    passes.add_loop_rotate_pass()
+    passes.add_instruction_combine_pass()
+    passes.add_simplify_cfg_pass()
+    _run_alone(passes, module, machine)
+
+
+def _run_alone(passes: Any, module: Any, machine: Any) -> None:
+    """Run these passes and no others."""
     _run(passes, module, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=0)))
 
 
@@ -108,11 +128,21 @@ def _run(passes: Any, module: Any, builder: Any) -> None:
 
 
 class Effort(Enum):
-    """How a text is compiled: the level of LLVM's code generator."""
+    """How a text is compiled: its passes, and the level of LLVM's code generator."""
 
-    ALL = 3  # optimised and vectorized
-    LITTLE = 1  # as it is written
-    NONE = 0  # as it is written, except that functions are inlined where they must be
+    def __new__(cls, passes: Callable[[Any, Any], None] | None, level: int) -> Effort:
+        made = object.__new__(cls)
+        made._value_ = len(cls.__members__)
+        made.passes, made.level = passes, level
+        return made
+
+    passes: Callable[[Any, Any], None] | None
+    level: int
+
+    ALL = optimise, 3  # optimised and vectorized
+    VECTORS = _tidy, 3  # simplified: it is written as vectors
+    LITTLE = None, 1  # as it is written
+    NONE = _inline, 0  # as it is written, except that functions are inlined where they must be
 
 
 class ModulePart(NamedTuple):
@@ -123,7 +153,7 @@ class ModulePart(NamedTuple):
     is_shared: bool = False  # with other programs
 
 
-class Kept:
+class SharedCode:
     """The code of parts that programs share."""
 
     def read(self, part: ModulePart) -> bytes | None:
@@ -133,10 +163,10 @@ class Kept:
         pass
 
 
-NOTHING = Kept()
+NOTHING = SharedCode()
 
 
-def object_code(text: str, quickly: bool = False, kept: Kept = NOTHING) -> list[bytes]:
+def object_code(text: str, quickly: bool = False, kept: SharedCode = NOTHING) -> list[bytes]:
     """The machine code of a program, in as many parts as were compiled in parallel.
 
     `quickly` skips the optimiser, for code that would not gain from it. Parts that are `kept` are not compiled.
@@ -232,9 +262,9 @@ def _wait_for_parts() -> None:
 
 def _compiled(part: ModulePart, dropped: threading.Event) -> bytes:
     """The machine code of a part; nothing if it is no longer needed."""
-    module, own = llvm.parse_assembly(part.text, llvm.create_context()), machine(part.effort.value)
-    if part.effort is not Effort.LITTLE and not dropped.is_set():
-        (optimise if part.effort is Effort.ALL else _inline)(module, own)
+    module, own = llvm.parse_assembly(part.text, llvm.create_context()), machine(part.effort.level)
+    if part.effort.passes is not None and not dropped.is_set():
+        part.effort.passes(module, own)
     if dropped.is_set():
         return b""
     message = ctypes.c_char_p()
@@ -273,7 +303,9 @@ def _emit() -> Any:
 
 
 def parts(text: str, count: int) -> list[ModulePart]:
-    """A module in parts: at most so many of about the same weight, one of functions that are not optimised, and shared ones."""
+    """A module in parts: at most so many of about the same weight, each beside one of functions that are written as vectors;
+    one of functions that are not optimised; and shared ones.
+    """
     if count == 1:
         return _cut(text, count)
     text, paths = taken_apart(text)
@@ -284,18 +316,21 @@ def _cut(text: str, count: int) -> list[ModulePart]:
     """The parts of a program's own."""
     functions = {names_in(body)[0]: body for body in FUNCTION.findall(text)}
     firsts = {name: body.partition("\n")[0] for name, body in functions.items()}
-    unoptimised = [name for name, first in firsts.items() if UNOPTIMISED in first]
-    if count == 1 and not unoptimised:
+    efforts = {name: _effort(first) for name, first in firsts.items()}
+    unoptimised = [name for name, effort in efforts.items() if effort is Effort.NONE]
+    is_alike = set(efforts.values()) <= {Effort.ALL}
+    if count == 1 and is_alike:
         return [ModulePart(text)]
     calls = {name: [c for c in names_in(body)[1:] if c in functions] for name, body in functions.items()}
     heads = {name: head[1] for name, first in firsts.items() if (head := _LARGE.match(first))}
     lines = {name: body.count("\n") for name, body in functions.items()}
     weights = {name: LOOP + lines[name] + sum(lines[c] for c in calls[name]) for name in heads}
+    weights |= {name: lines[name] // WRITTEN for name in heads if efforts[name] is Effort.VECTORS}
     roots = [name for name, first in firsts.items() if " internal " not in first and name not in unoptimised]
     beside = {name for name in reached(roots, calls, heads) if "alwaysinline" not in firsts[name]}
     first = sum(lines[name] for name in (*roots, *beside))
     groups = _balanced([name for name in heads if name not in unoptimised], weights, count, first)
-    if len(groups) == 1 and not unoptimised:
+    if len(groups) == 1 and is_alike:
         return [ModulePart(text)]
     groups[0] = [*roots, *groups[0]]
     shared = FUNCTION.sub("", text)
@@ -308,8 +343,18 @@ def _cut(text: str, count: int) -> list[ModulePart]:
         ]
         return ModulePart("\n".join([shared, *(f"declare {heads[name]}" for name in sorted(elsewhere)), *bodies]), effort)
 
-    optimised = [part(own, Effort.ALL) for own in groups if own]
-    return [*optimised, part(unoptimised, Effort.NONE)] if unoptimised else optimised
+    chosen = [(effort, [name for name in own if efforts[name] is effort]) for effort in _OPTIMISED for own in groups]
+    return [part(own, effort) for effort, own in [*chosen, (Effort.NONE, unoptimised)] if own]
+
+
+_OPTIMISED = (Effort.ALL, Effort.VECTORS)
+
+
+def _effort(first: str) -> Effort:
+    """How a function is compiled, by its first line."""
+    if UNOPTIMISED in first:
+        return Effort.NONE
+    return Effort.VECTORS if WRITTEN_AS_VECTORS in first and _LARGE.match(first) else Effort.ALL
 
 
 def _balanced(names: Iterable[str], weights: Mapping[str, int], count: int, first: int) -> list[list[str]]:

@@ -17,8 +17,9 @@ from typing import NamedTuple
 import llvmlite.binding as llvm
 
 from ..lower.kernel import Dtype, View, size_of
+from .builder import WRITTEN_AS_VECTORS
 from .instruction import REGISTER, Code
-from .vector import WRITTEN_AS_VECTORS, Vector
+from .vector import Vector
 
 #: The head of a function that computes some of the tiles.
 HEAD = (

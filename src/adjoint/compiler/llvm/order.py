@@ -1,4 +1,4 @@
-"""The order of long rows, by merging: functions for the rows of a step.
+"""The order of long rows, by merging or by digits: functions for the rows of a step.
 
     keys of a row, each with its number:     5 2 7 1 | 3 8 6 4        blocks of `BLOCK`, each ordered by counting
                                              1 2 5 7 | 3 4 6 8        pairs of runs are merged, until one run is left
@@ -7,6 +7,10 @@
 A key is a whole number that compares as its element does: nan comes last, and both zeros are equal. The last block is padded with
 the greatest key. Two runs of equal length are merged from both ends at once, without branches: each end takes half of the result,
 so that neither leaves its runs. Merging keeps the order of equal keys.
+
+Rows of more than `LONGEST_MERGED` elements are ordered by the digits of their keys, bytes, from the last to the first one. Each
+pass keeps the order of those before it, and reads and writes the row once; a digit that is the same in all keys costs
+none, as the first ones of small whole numbers. A row that is in order already stays.
 """
 
 from __future__ import annotations
@@ -24,26 +28,34 @@ from .instruction import MEMORY, Code
 if TYPE_CHECKING:
     from .program import StepRoutine
 
+LONGEST_MERGED = 640  # elements of a row; up to here merging is as fast, or faster
 _GREATEST = (1 << 63) - 1
+_DIGITS, _VALUES = 8, 256  # of a key, and of a digit
 _PAIR = "<2 x i64>"  # a key and its number
 _INDEX = np.dtype(np.int64)
 _COPY = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
+_CLEAR = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"
 
 
 def emit(routine: StepRoutine, step: Ordered) -> None:
     views = (*step.operands, step.out, *step.scratch)
     code = Code()
-    merge = routine.module.function("merge", _merge_function()) if step.scratch else ""
+    is_long = step.out.shape[-1] > LONGEST_MERGED
+    way = (
+        routine.module.function(*("digits", _digits_function()) if is_long else ("merge", _merge_function()))
+        if step.scratch
+        else ""
+    )
     with code.loop(str(size_of(step.out.shape[:-1]))) as row:
         *given, target = (_row(code, f"%p{k}", view, row) for k, view in enumerate((*step.operands, step.out)))
         if step.scratch:
-            _order(code, step, given[0], target, f"%p{len(views) - 1}", merge)
+            (_by_digits if is_long else _by_merging)(code, step, given[0], target, f"%p{len(views) - 1}", way)
         else:
             _share(code, step, given[0], given[1], target)
     code.do("ret void")
     arguments = ", ".join(f"ptr noalias %p{k}" for k in range(len(views)))
     name = routine.module.function("order", code.define(f"define internal void @NAME({arguments}) nounwind noinline"))
-    routine.module.declared |= {*code.declared, _COPY} if step.scratch else code.declared
+    routine.module.declared |= {*code.declared, _COPY, _CLEAR} if step.scratch else code.declared
     routine.code.do(f"call void {name}({', '.join(f'ptr {routine.at(v)}' for v in views)})")
 
 
@@ -70,16 +82,37 @@ def _number(code: Code, pair: str) -> str:
     return code.let(f"getelementptr inbounds i64, ptr {pair}, i64 1")
 
 
-def _order(code: Code, step: Ordered, source: str, target: str, memory: str, merge: str) -> None:
+def _by_digits(code: Code, step: Ordered, source: str, target: str, memory: str, digits: str) -> None:
     """The numbers of the elements of a row, in order."""
-    (x,), n = step.operands, step.out.shape[-1]
-    padded = -(-n // BLOCK) * BLOCK
-    first, second = memory, _pair(code, memory, str(padded))
-    with code.loop(str(n)) as i:
+    n = step.out.shape[-1]
+    _keys(code, step, source, memory)
+    found = code.let(f"call ptr {digits}(ptr {memory}, ptr {_pair(code, memory, str(n))}, i64 {n})")
+    _numbers(code, step, found, target)
+
+
+def _keys(code: Code, step: Ordered, source: str, memory: str) -> None:
+    """The keys of a row, each with its number."""
+    (x,) = step.operands
+    with code.loop(str(step.out.shape[-1])) as i:
         key = _key(code, code.load(_element(code, source, x, i), x.dtype), x)
-        pair = _pair(code, first, i)
+        pair = _pair(code, memory, i)
         code.store(key, pair, _INDEX)
         code.store(i, _number(code, pair), _INDEX)
+
+
+def _numbers(code: Code, step: Ordered, memory: str, target: str) -> None:
+    """The numbers behind the keys, as a row."""
+    with code.loop(str(step.out.shape[-1])) as i:
+        found = code.load(_number(code, _pair(code, memory, i)), _INDEX)
+        code.store(found, _element(code, target, step.out, i), _INDEX)
+
+
+def _by_merging(code: Code, step: Ordered, source: str, target: str, memory: str, merge: str) -> None:
+    """The numbers of the elements of a row, in order."""
+    n = step.out.shape[-1]
+    padded = -(-n // BLOCK) * BLOCK
+    first, second = memory, _pair(code, memory, str(padded))
+    _keys(code, step, source, memory)
     for k in range(n, padded):
         pair = _pair(code, first, str(k))
         code.store(str(_GREATEST), pair, _INDEX)
@@ -90,26 +123,32 @@ def _order(code: Code, step: Ordered, source: str, target: str, memory: str, mer
     while width < padded:
         first, second, width = second, first, 2 * width
         code.do(f"call void {merge}(ptr {first}, ptr {second}, i64 {padded}, i64 {width // 2})")
-    with code.loop(str(n)) as i:
-        found = code.load(_number(code, _pair(code, second, i)), _INDEX)
-        code.store(found, _element(code, target, step.out, i), _INDEX)
+    _numbers(code, step, second, target)
 
 
 def _key(code: Code, value: str, view: View) -> str:
+    """Of fewer than 64 bits a key is not negative, so that its first digits are 0."""
     kind, dtype = MEMORY[view.dtype], view.dtype
     if dtype.kind == "b":
         return code.let(f"zext i1 {value} to i64")
-    if dtype.kind != "f":
-        if dtype.itemsize < 8:
-            return code.let(f"{'zext' if dtype.kind == 'u' else 'sext'} {kind} {value} to i64")
-        return code.let(f"xor i64 {value}, {-1 << 63}") if dtype.kind == "u" else value
-    if dtype.itemsize < 8:
-        value = code.let(f"fpext {kind} {value} to double")
-    is_nan = code.let(f"fcmp uno double {value}, {value}")
-    bits = code.let(f"bitcast double {code.let(f'fadd double {value}, 0.0')} to i64")  # -0.0 + 0.0 is 0.0
-    negative = code.let(f"ashr i64 {bits}, 63")
-    key = code.let(f"xor i64 {bits}, {code.let(f'and i64 {negative}, {_GREATEST}')}")
-    return code.let(f"select i1 {is_nan}, i64 {_GREATEST}, i64 {key}")
+    if dtype.kind == "f":
+        if dtype.itemsize == 2:
+            value = code.let(f"fpext {kind} {value} to float")
+        return _key_of_float(code, value, "double" if dtype.itemsize == 8 else "float", 64 if dtype.itemsize == 8 else 32)
+    bits = 8 * dtype.itemsize
+    if dtype.kind == ("u" if bits == 64 else "i"):
+        value = code.let(f"xor {kind} {value}, {-1 << bits - 1}")
+    return value if bits == 64 else code.let(f"zext {kind} {value} to i64")
+
+
+def _key_of_float(code: Code, value: str, kind: str, size: int) -> str:
+    is_nan = code.let(f"fcmp uno {kind} {value}, {value}")
+    bits = code.let(f"bitcast {kind} {code.let(f'fadd {kind} {value}, 0.0')} to i{size}")  # -0.0 + 0.0 is 0.0
+    negative = code.let(f"ashr i{size} {bits}, {size - 1}")
+    greatest = (1 << size - 1) - 1
+    key = code.let(f"xor i{size} {bits}, {code.let(f'and i{size} {negative}, {greatest}')}")
+    key = code.let(f"select i1 {is_nan}, i{size} {greatest}, i{size} {key}")
+    return key if size == 64 else code.let(f"zext i{size} {code.let(f'xor i{size} {key}, {-1 << size - 1}')} to i64")
 
 
 def _by_counting(code: Code, source: str, target: str) -> None:
@@ -128,6 +167,68 @@ def _by_counting(code: Code, source: str, target: str) -> None:
         place = code.let(f"zext i{BLOCK} {code.let(f'call i{BLOCK} @llvm.ctpop.i{BLOCK}(i{BLOCK} {before})')} to i64")
         pair = code.let(f"load {_PAIR}, ptr {_pair(code, source, str(k))}, align 16")
         code.do(f"store {_PAIR} {pair}, ptr {_pair(code, target, place)}, align 16")
+
+
+def _digits_function() -> str:
+    """Order keys by their digits; the result is where they are in the end, which is one of both arrays."""
+    code = Code()
+    unordered = code.mark("unordered")
+    with code.iterations("1", "%length") as i:
+        before, key = (code.load(_pair(code, "%first", k), _INDEX) for k in (code.let(f"sub nsw i64 {i}, 1"), i))
+        code.need(code.let(f"icmp sle i64 {before}, {key}"), unordered)
+    code.do("ret ptr %first")
+    code.label(unordered)
+    counts = code.variable(f"[{_DIGITS * _VALUES} x i64], align 64")
+    source, target = code.variable("ptr"), code.variable("ptr")
+    code.do(f"call void @llvm.memset.p0.i64(ptr align 64 {counts}, i8 0, i64 {8 * _DIGITS * _VALUES}, i1 false)")
+    code.do(f"store ptr %first, ptr {source}")
+    code.do(f"store ptr %second, ptr {target}")
+    with code.loop("%length") as i:
+        key = _in_order_of_bits(code, code.load(_pair(code, "%first", i), _INDEX))
+        for k in range(_DIGITS):
+            _next_place(code, _place(code, counts, str(k * _VALUES)), _digit(code, key, str(8 * k)))
+    with code.loop(str(_DIGITS)) as digit:
+        now, then = (code.let(f"load ptr, ptr {p}") for p in (source, target))
+        places = _place(code, counts, code.let(f"mul nuw nsw i64 {digit}, {_VALUES}"))
+        shift = code.let(f"shl nuw nsw i64 {digit}, 3")
+        value = _digit(code, _in_order_of_bits(code, code.load(now, _INDEX)), shift)
+        is_common = code.let(f"icmp eq i64 {code.load(_place(code, places, value), _INDEX)}, %length")
+        with code.when(code.let(f"xor i1 {is_common}, true")):
+            loop = code.repeat([("i64", "0")])
+            place = _place(code, places, loop.index)
+            count = code.load(place, _INDEX)
+            code.store(loop.values[0], place, _INDEX)
+            loop.close(str(_VALUES), [code.let(f"add nuw nsw i64 {loop.values[0]}, {count}")])
+            with code.loop("%length") as i:
+                pair = _pair(code, now, i)
+                value = _digit(code, _in_order_of_bits(code, code.load(pair, _INDEX)), shift)
+                moved = code.let(f"load {_PAIR}, ptr {pair}, align 16")
+                code.do(f"store {_PAIR} {moved}, ptr {_pair(code, then, _next_place(code, places, value))}, align 16")
+            code.do(f"store ptr {then}, ptr {source}")
+            code.do(f"store ptr {now}, ptr {target}")
+    code.do(f"ret ptr {code.let(f'load ptr, ptr {source}')}")
+    return code.define("define internal ptr @NAME(ptr noalias %first, ptr noalias %second, i64 %length) nounwind noinline")
+
+
+def _in_order_of_bits(code: Code, key: str) -> str:
+    """A key as a number without a sign, which has the order of its digits."""
+    return code.let(f"xor i64 {key}, {-1 << 63}")
+
+
+def _digit(code: Code, key: str, shift: str) -> str:
+    return code.let(f"and i64 {code.let(f'lshr i64 {key}, {shift}')}, {_VALUES - 1}")
+
+
+def _place(code: Code, places: str, index: str) -> str:
+    return code.let(f"getelementptr inbounds i64, ptr {places}, i64 {index}")
+
+
+def _next_place(code: Code, places: str, value: str) -> str:
+    """The number for a digit, which is one more afterwards."""
+    place = _place(code, places, value)
+    number = code.load(place, _INDEX)
+    code.store(code.let(f"add nuw nsw i64 {number}, 1"), place, _INDEX)
+    return number
 
 
 def _merge_function() -> str:

@@ -22,9 +22,10 @@ from ..lower.kernel import size_of
 from ..lower.step import Product
 from ..runtime import blas
 from ..switches import Switch
+from .builder import WRITTEN_AS_VECTORS
 from .lapack import multiplications
 from .microkernel import HEAD, Microkernel, TileRows, registers
-from .vector import WRITTEN_AS_VECTORS, Vector
+from .vector import Vector
 
 if TYPE_CHECKING:
     from .program import StepRoutine
@@ -56,13 +57,13 @@ def _blas_is_narrow() -> bool:
 
 
 def emit(routine: StepRoutine, step: Product) -> None:
-    product = _Packed(routine, step)
+    product = _PackedProduct(routine, step)
     name = routine.module.function("product", product.define())
     routine.module.declared |= product.code.declared
     routine.in_pieces(name, [v.buffer for v in (step.left, step.right, step.out)], product.count, product.pieces)
 
 
-class _Packed(Microkernel):
+class _PackedProduct(Microkernel):
     """Writes the function of buffers, start and length, which computes a part of the product."""
 
     def __init__(self, routine: StepRoutine, step: Product) -> None:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..switches import Switch
+from .builder import WRITTEN_AS_VECTORS
 from .instruction import literal
-from .vector import WRITTEN_AS_VECTORS, Vector
+from .vector import Vector
 
 if TYPE_CHECKING:
     from .lapack import Matrix
@@ -23,13 +24,13 @@ _TILE = 16  # rows and columns
 def is_symmetric(c: Matrix, a: str, out: str) -> str:
     c.attributes = WRITTEN_AS_VECTORS
     view = c.step.operands[0]
-    largest, widest = _Pairs(c, a, view.shape[-1], *sorted(view.strides[-2:], reverse=True)).run()
+    largest, widest = _MirroredPairs(c, a, view.shape[-1], *sorted(view.strides[-2:], reverse=True)).run()
     slack = c.code.let(f"fmul {c.kind} {literal(np.sqrt(np.finfo(c.dtype).eps), c.dtype)}, {largest}")
     c.code.store(c.code.compare("less_equal", c.dtype, widest, slack), out, np.dtype(bool))
     return "false"
 
 
-class _Pairs:
+class _MirroredPairs:
     """Visits all pairs of mirrored elements. The transpose is equivalent, so `across` is the smaller stride."""
 
     def __init__(self, c: Matrix, a: str, n: int, down: int, across: int) -> None:

@@ -6,10 +6,6 @@ from typing import NamedTuple
 
 from .instruction import Code
 
-#: For functions with explicit vectors: as long as the machine has them, and without vectorizing their many short loops, which
-#: would dominate the compile time.
-WRITTEN_AS_VECTORS = 'noimplicitfloat "prefer-vector-width"="512"'
-
 
 class Vector(NamedTuple):
     """An LLVM vector, or a single number."""

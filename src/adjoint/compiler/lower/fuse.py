@@ -51,9 +51,12 @@ from .workspace import FEW, FUNCTION, Workspace
 _CASTS = (cast, truncate)
 
 
-def lower(graph: Graph, weak: Collection[int] = (), guarded: bool = False) -> Lowered:
-    """The steps of a graph. The inputs `weak` are Python numbers; if `guarded`, the last output is the truth of the guards."""
-    return Lowering(graph, weak).run(guarded)
+def lower(graph: Graph, weak: Collection[int] = (), guarded: bool = False, unread: int = 0) -> Lowered:
+    """The steps of a graph. The inputs `weak` are Python numbers; if `guarded`, the last output is the truth of the guards.
+
+    The `unread` outputs before it are not results: they are computed because that may fail.
+    """
+    return Lowering(graph, weak).run(guarded, unread)
 
 
 class Lowering(Workspace):
@@ -80,7 +83,7 @@ class Lowering(Workspace):
         self.factored: list[tuple[Any, matrix.Factors]] = []  # by matrix; see `matrix`
         self.triangular: dict[Buffer, View] = {}  # buffers with a Cholesky factor, row-major
 
-    def run(self, guarded: bool) -> Lowered:
+    def run(self, guarded: bool, unread: int = 0) -> Lowered:
         inputs = []
         for i, t in enumerate(self.graph.input_types):
             view = self.values[i] = self.array(t, "input")
@@ -88,7 +91,7 @@ class Lowering(Workspace):
         for equation in gather.reads_first(self.graph, self.scattered.keys()) if self.writes_in_place else self.graph.equations:
             self.equation(equation)
         taken: set[Buffer] = set()
-        results = self.graph.outputs[:-1] if guarded else self.graph.outputs
+        results = self.graph.outputs[: len(self.graph.outputs) - guarded - unread]
         outputs = [self.output(o, taken) for o in results]
         guard = self.view(self.graph.outputs[-1]) if guarded else None
         lowered = Lowered(self.buffers, self.steps, inputs, outputs, guard, self.out_of_bounds, self.failures)

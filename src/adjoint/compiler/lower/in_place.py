@@ -1,4 +1,4 @@
-"""Writes in place: a copy of an array whose old value is dead is not made.
+"""Writes in place: if the old value of an array is dead, the array is changed instead of copied.
 
     b = put_at(a, v, i)        kernel over (n,):  store a to b        becomes        kernel over ():  write v to a at i
                                kernel over ():    write v to b at i

@@ -5,7 +5,7 @@
     order   1   3   2   0         order[rank[i]] = i
 
 All pairs are compared, in a kernel without branches: the fastest way for short rows, and for the kth elements of them (medians,
-quantiles). Longer rows are merged (`llvm.order`). The order is stable, and nan comes last.
+quantiles). Longer rows are merged, or ordered by digits (`llvm.order`). The order is stable, and nan comes last.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@
             leave
 
 Python runs signal handlers in the main thread only, which must hold the GIL. So the main thread checks the clock, and ten times a
-second the signals. Another thread that holds the GIL releases it briefly as often. A worker of the pool has no Python thread
-state: it stops when the main thread, whose job it runs, was interrupted.
+second the signals. A thread that holds the GIL releases it briefly as often, so that other threads run. A worker of the pool has
+no Python thread state: it stops when the main thread, whose job it runs, was interrupted.
 
 A single kernel, and a call of BLAS or LAPACK, are not interrupted.
 """
@@ -90,6 +90,9 @@ due:
   br i1 %mine, label %look, label %rest
 look:
   %status = call i32 @signals.look()
+  %fine = icmp eq i32 %status, 0
+  br i1 %fine, label %rest, label %stopped
+stopped:
   ret i32 %status
 rest:
   %held = call i32 @PyGILState_Check()

@@ -9,8 +9,8 @@ target declares which ops it writes; another op is expanded until only those are
 `lowering.py` for C, object code, JavaScript and WebAssembly), or refused by name. An expression that the declaration of an op
 states with `scalar=` is its expansion.
 
-Results agree with NumPy's and SciPy's to about 10⁻¹⁴, and the special values (infinities, nan, signed zeros of a function that is
-0) are theirs. An expansion that holds for some types only returns `NotImplemented` for the others.
+Results agree with NumPy's and SciPy's to about 10⁻¹⁴, and infinities and nans are theirs, except where SciPy overflows or loses
+its digits. An expansion that holds for some types only returns `NotImplemented` for the others.
 """
 
 from __future__ import annotations

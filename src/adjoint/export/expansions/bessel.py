@@ -22,7 +22,20 @@ from ...core.types import Value, dtype_of
 from ...ops import bessel
 from ...ops.broadcast import cast, where
 from ...ops.gamma import gammaln, gammasgn
-from .numerics import DOUBLE, EPS, Expansion, by_recurrence, fitted, fraction, kind_of, of_reals, repeated, scipy_special
+from .numerics import (
+    DOUBLE,
+    EPS,
+    LEAST,
+    Expansion,
+    by_recurrence,
+    fitted,
+    fraction,
+    horner,
+    kind_of,
+    of_reals,
+    repeated,
+    scipy_special,
+)
 
 _NAN, _INF = math.nan, math.inf
 _FAR = 8.0  # from here on, expansions in 1/x
@@ -71,9 +84,9 @@ def _second_kind(name: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
 
 def _k(name: str, x: Any, scaled: bool) -> Any:
     near, far = _second_kind(f"{name}e")
-    a = np.minimum(np.maximum(x, 1e-300), 2.0)
+    a = np.minimum(np.maximum(x, LEAST), 2.0)
     first = _i("i0" if name == "k0" else "i1", a)
-    logarithm = np.log(0.5 * a) * first
+    logarithm = (np.log(a) - math.log(2.0)) * first
     fit = fitted(a * a, near, 0.0, 4.0)
     inside = fit - logarithm if name == "k0" else fit / a + logarithm
     beyond = np.maximum(x, 2.0)
@@ -136,14 +149,14 @@ def _j(order: int, x: Any) -> Any:
     c, s = _turned(order, far)
     outside = np.sqrt(2 / math.pi / far) * (fitted(t, p, 0.0, 1.0) * c - fitted(t, q, 0.0, 1.0) / far * s)
     value = where(a <= _FAR, inside, outside)
-    return where(x < 0.0, -value, value) if order else value
+    return where(x <= 0.0, where(x == 0.0, x, -value), value) if order else value
 
 
 def _y(order: int, x: Any) -> Any:
     _, rest, p, q = _oscillating(order)
-    near = np.minimum(np.maximum(x, 1e-300), _FAR)
+    near = np.minimum(np.maximum(x, LEAST), _FAR)
     fit = fitted(near * near, rest, 0.0, 64.0)
-    inside = (fit / near if order else fit) + 2 / math.pi * np.log(0.5 * near) * _j(order, near)
+    inside = (fit / near if order else fit) + 2 / math.pi * (np.log(near) - math.log(2.0)) * _j(order, near)
     far = np.maximum(x, _FAR)
     t = (_FAR / far) * (_FAR / far)
     c, s = _turned(order, far)
@@ -163,7 +176,7 @@ def _power_series(v: Any, x: Any, sign: float) -> Any:
         term = term * (square / (k * (v + k)))
         return total + term, term
 
-    first = gammasgn(v + 1.0) * np.exp(v * np.log(np.maximum(0.5 * x, 1e-300)) - gammaln(v + 1.0))
+    first = gammasgn(v + 1.0) * np.exp(v * (np.log(np.maximum(x, LEAST)) - math.log(2.0)) - gammaln(v + 1.0))
     first = where(x == 0, where(v == 0, 1.0, where(v < 0, _NAN, 0.0)), first)
     return repeated(step, (first, first), lambda total, term: np.abs(term) > EPS / 4 * np.abs(total))[0]
 
@@ -197,28 +210,70 @@ def _jn(n: Value, x: Any) -> Any:
     return where(np.logical_and(odd, (x < 0) != (n < 0)), -value, value)
 
 
+@functools.cache
+def _debye() -> tuple[tuple[float, ...], ...]:
+    """The polynomials u(k, t) of Debye's expansions, without their factor tᵏ, in t²."""
+    u, found = np.polynomial.Polynomial([1.0]), []
+    t = np.polynomial.Polynomial([0.0, 1.0])
+    for k in range(_TERMS):
+        found.append(tuple(float(c) for c in u.coef[k::2]))
+        u = 0.5 * t**2 * (1.0 - t**2) * u.deriv() + 0.125 * ((1.0 - 5.0 * t**2) * u).integ()
+    return tuple(found)
+
+
+_TERMS = 14  # of an expansion for orders above 30
+
+
+def _large_order(v: Any, x: Any, first: bool) -> Any:
+    """exp(−x) I(v, x), or exp(−x) K(v, x), for v > 30: Debye's expansion, which holds for all x ≥ 0."""
+    root = np.hypot(v, x)
+    t, total, power = v / root, 0.0, 1.0
+    for coefficients in _debye():
+        total = total + power * horner(t * t, coefficients)
+        power = power * (t / v if first else -t / v)
+    shift = v * np.arcsinh(v / np.maximum(x, LEAST))
+    if first:
+        return np.exp(v * (v / (root + x)) - shift) / np.sqrt(2 * math.pi * root) * total
+    return np.exp(shift - root - x) * np.sqrt(0.5 * math.pi / root) * total
+
+
 def _ive(v: Any, x: Any) -> Any:
     """exp(−|x|) I(v, x) of a real order: a power series, in which all terms are positive; for large x, Hankel's expansion."""
     whole = v == np.floor(v)
     v = where(np.logical_and(whole, v < 0), -v, v)
-    a = np.abs(x)
+    a, large = np.abs(x), np.abs(v) > 30
+    small = where(large, 0.0, v)
     near = np.minimum(a, 700.0)
     far = np.maximum(a, 700.0)
-    total, term, mu = 1.0, 1.0, 4.0 * v * v
+    total, term, mu = 1.0, 1.0, 4.0 * small * small
     for k in range(1, 16):
         term = term * (-(mu - (2 * k - 1) ** 2) / (8.0 * k * far))
         total = total + term
-    known = np.abs(v) <= 30
-    value = where(a <= 700, _power_series(v, near, 1.0) * np.exp(-near), where(known, total / np.sqrt(2 * math.pi * far), _NAN))
-    odd = np.floor(0.5 * v) != 0.5 * v
-    value = where(x < 0, where(whole, where(odd, -value, value), _NAN), value)
+    value = where(a <= 700, _power_series(small, near, 1.0) * np.exp(-near), total / np.sqrt(2 * math.pi * far))
+    order = where(large, np.abs(v), 31.0)
+    by_order = _large_order(order, a, first=True)
+    turn = order - 2.0 * np.rint(0.5 * order)
+    second = 2 / math.pi * np.sin(math.pi * turn) * _large_order(order, a, first=False)  # I(−v) − I(v)
+    value = where(large, where(v < 0, by_order + second, by_order), value)
+    value = where(x < 0, where(whole, _alternating(v) * value, _NAN), value)
     return where(np.logical_and(np.abs(v) < _INF, a < _INF), value, _NAN)
 
 
+_CROSSED = 0.6627434  # √(1 + z²) = arsinh(1 / z): from here on I(v, v z) grows with v
+
+
+def _alternating(v: Any) -> Any:
+    return where(np.floor(0.5 * v) != 0.5 * v, -1.0, 1.0)
+
+
 def _iv(v: Any, x: Any) -> Any:
-    half = np.exp(0.5 * np.abs(x))
+    half = np.exp(np.minimum(0.5 * np.abs(x), 1e3))
     pole = np.logical_and(x == 0, np.logical_and(v < 0, v != np.floor(v)))
-    value = where(np.logical_and(np.abs(v) == _INF, np.abs(x) < _INF), 0.0, bessel.ive(v, x) * half * half)
+    scaled = bessel.ive(v, x)
+    large = where(x < 0, np.copysign(_INF, _alternating(v)), _INF)
+    far = where(np.abs(x) < _CROSSED * np.abs(v), 0.0, where(np.logical_and(x < 0, v != np.floor(v)), _NAN, large))
+    value = where(np.logical_and(scaled == 0, np.abs(x) > 1e3), far, scaled * half * half)
+    value = where(np.logical_and(np.abs(v) == _INF, np.abs(x) < _INF), 0.0, value)
     return where(pole, _INF, value)
 
 
@@ -243,9 +298,7 @@ def _of_size(f: Expansion, alternates: bool = False) -> Expansion:
     return expansion
 
 
-def _third_kind(scaled: str) -> Expansion:
-    zero, one = getattr(bessel, f"k0{scaled}"), getattr(bessel, f"k1{scaled}")
-    return by_recurrence(lambda k, p, q, x: q + 2.0 * k / x * p, start=lambda x: (zero(x), one(x)))
+_third_kind = by_recurrence(lambda k, p, q, x: q + 2.0 * k / x * p, start=lambda x: (bessel.k0e(x), bessel.k1e(x)))
 
 
 def _finite(recurrence: Expansion, zero: float, positive: float, negative: float) -> Expansion:
@@ -262,24 +315,54 @@ def _finite(recurrence: Expansion, zero: float, positive: float, negative: float
     return expansion
 
 
-_kn = _of_size(_finite(_third_kind(""), _INF, 0.0, _NAN))
-_kne = _of_size(_finite(_third_kind("e"), _INF, _NAN, _NAN))
-_y_upwards = by_recurrence(lambda k, p, q, x: 2.0 * k / x * p - q, start=lambda x: (bessel.y0(x), -bessel.y1(x)))
+def _falling(scaled: Expansion) -> Expansion:
+    """A function from its multiple by exp(x), which neither it nor exp(−x) need bound alone."""
+
+    def expansion(n: Value, x: Value) -> Any:
+        made = scaled(n, x)
+        half = np.exp(-0.5 * x)
+        return made if made is NotImplemented else made * half * half
+
+    return expansion
+
+
+_kn = _of_size(_finite(_falling(_third_kind), _INF, 0.0, _NAN))
+_kne = _of_size(_finite(_third_kind, _INF, _NAN, _NAN))
+
+
+def _less(p: Any, q: Any) -> Any:
+    """p − q, where an infinite p wins: the sequence grows."""
+    return where(np.abs(p) == _INF, p, p - q)
+
+
+_y_upwards = by_recurrence(lambda k, p, q, x: _less(2.0 * k / x * p, q), start=lambda x: (bessel.y0(x), -bessel.y1(x)))
 _yn = _of_size(_finite(_y_upwards, -_INF, _NAN, _NAN), alternates=True)
 _yne = _of_size(_finite(_y_upwards, _NAN, _NAN, _NAN), alternates=True)
-_spherical_yn = by_recurrence(lambda k, p, q, x: (2.0 * k + 1.0) / x * p - q, start=lambda x: (-np.cos(x) / x, np.sin(x) / x))
-_spherical_kn = by_recurrence(
+_spherical_yn = by_recurrence(
+    lambda k, p, q, x: _less((2.0 * k + 1.0) / x * p, q), start=lambda x: (-np.cos(x) / x, np.sin(x) / x)
+)
+_spherical_k_upwards = by_recurrence(
     lambda k, p, q, x: q + (2.0 * k + 1.0) / x * p, start=lambda x: (0.5 * math.pi * np.exp(-x) / x,) * 2
 )
+
+
+def _spherical_kn(n: Value, x: Value) -> Any:
+    """For x < 0, where the recurrence loses its digits, k(n, x) = −π i(n, |x|) − (−1)ⁿ k(n, |x|)."""
+    made = _spherical_k_upwards(n, np.abs(x))
+    if made is NotImplemented:
+        return made
+    first = math.pi * bessel.spherical_in(n, np.abs(x))
+    return where(x < 0, where(n % 2 == 1, made - first, -made - first), made)
 
 
 def _spherical_in(n: Any, x: Any) -> Any:
     a = np.abs(x)
     safe = where(a == 0, 1.0, a)
-    value = where(a == 0, where(n == 0, 1.0, 0.0), np.sqrt(0.5 * math.pi / safe) * bessel.iv(n + 0.5, safe))
+    half = np.exp(np.minimum(0.5 * safe, 1e3))
+    value = np.sqrt(0.5 * math.pi) * (bessel.ive(n + 0.5, safe) / np.sqrt(safe) * half) * half
+    value = where(a == 0, where(n == 0, 1.0, 0.0), value)
     value = where(a == _INF, _INF, value)
-    odd = np.floor(0.5 * n) != 0.5 * n
-    return where(n < 0, _NAN, where(np.logical_and(odd, x < 0), -value, value))
+    return where(n < 0, _NAN, where(x < 0, _alternating(n) * value, value))
 
 
 WHOLE: dict[Op, Expansion] = {

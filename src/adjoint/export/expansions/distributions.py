@@ -9,8 +9,10 @@ To about 1e-13 for parameters up to some hundreds; the number of iterations grow
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -24,24 +26,69 @@ from ...ops.elementwise import expit
 from ...ops.gamma import betaln, gammaln
 from ...ops.special import ndtri
 from .gamma import stirling
-from .numerics import EPS, Expansion, fraction, of_reals, repeated, scipy_special
+from .numerics import EPS, LEAST, Expansion, fraction, horner, of_reals, repeated, scipy_special
 
 _NAN, _INF = math.nan, math.inf
-_TINY = 1e-300
 
 
 # -- the incomplete gamma function ------------------------------------------------------------------------------
 
 
+def _log_rest_of(e: Any, sum_: Any) -> Any:
+    """log(1 + e) − e, without cancellation for small e: with z = e / (2 + e) it is −e z + 2 (z³/3 + z⁵/5 + …).
+
+    `sum_` is 1 + e, which e does not have near −1.
+    """
+    near = np.abs(e) < 0.4
+    small = where(near, e, 0.0)
+    z = small / (2.0 + small)
+    series = z * z * z * horner(z * z, [2.0 / (2 * k + 3) for k in range(13)]) - small * z
+    return where(near, series, np.log(where(near, 1.0, sum_)) - e)
+
+
 def _gamma_factor(a: Any, x: Any) -> Any:
     """x^a e^(−x) / Γ(a + 1), for large a by the distance of x from a."""
     large = np.maximum(a, 12.0)
-    mu = (x - large) / large
-    near = np.abs(mu) < 0.5
-    logarithm = where(near, np.log1p(where(near, mu, 0.0)), np.log(x / large))
-    far = np.exp(-large * (mu - logarithm) - stirling(large)) / np.sqrt(2 * math.pi * large)
+    exponent = large * _log_rest_of((x - large) / large, x / large)
+    far = np.exp(exponent - stirling(large)) / np.sqrt(2 * math.pi * large)
     small = np.minimum(a, 12.0)
     return where(a > 12.0, far, np.exp(small * np.log(x) - x - gammaln(small + 1.0)))
+
+
+@functools.cache
+def _temme() -> tuple[tuple[float, ...], ...]:
+    """The coefficients c(k, η) of Temme's expansion, as polynomials of η; from μ − log(1 + μ) = η²/2."""
+    count = _POWERS + 2 * _ORDERS + 2
+    mu = [Fraction(0), Fraction(1)]  # μ μ' = η (1 + μ)
+    for n in range(2, count + 1):
+        known = sum((mu[i] * mu[n + 1 - i] * (n + 1 - i) for i in range(2, n)), Fraction(0))
+        mu.append((mu[n - 1] - known) / (n + 1))
+    over = [Fraction(1)]  # η / μ
+    for n in range(1, count):
+        over.append(-sum((mu[i + 1] * over[n - i] for i in range(1, n + 1)), Fraction(0)))
+    c, found = over[1:], []
+    for _ in range(_ORDERS):
+        found.append(tuple(float(x) for x in c[:_POWERS]))
+        slope = [k * x for k, x in enumerate(c)][1:]
+        c = [x - slope[0] * y for x, y in zip(slope, over, strict=False)][1:]
+    return tuple(found)
+
+
+_ORDERS, _POWERS = 6, 18
+_UNIFORM = 500.0  # from this shape on
+
+
+def _uniform(a: Any, x: Any) -> tuple[Any, Any]:
+    """P and Q for a large a and x near a, where the series and the fraction are slow: Temme's uniform expansion."""
+    mu = (x - a) / a
+    half = -_log_rest_of(mu, x / a)
+    eta = np.copysign(np.sqrt(2.0 * half), mu)
+    total: Any = 0.0
+    for coefficients in reversed(_temme()):
+        total = total / a + horner(eta, coefficients)
+    rest = np.exp(-a * half) / np.sqrt(2 * math.pi * a) * total
+    z = eta * np.sqrt(0.5 * a)
+    return 0.5 * special.erfc(-z) - rest, 0.5 * special.erfc(z) + rest
 
 
 def _gamma_series(a: Any, x: Any) -> Any:
@@ -54,16 +101,22 @@ def _gamma_series(a: Any, x: Any) -> Any:
     return repeated(step, (a * 0.0 + x * 0.0 + 1.0, 1.0), lambda total, term: np.abs(term) > EPS / 4 * np.abs(total))[0]
 
 
-def _gamma_parts(a: Any, x: Any) -> tuple[Any, Any, Any]:
-    """Where the series is used, what it gives for P, and what the fraction gives for Q."""
+def _gamma_both(a: Any, x: Any) -> tuple[Any, Any]:
+    """P and Q, each from itself where it is the smaller one; a and x are positive and finite where they matter."""
     inside = np.logical_and(np.logical_and(a > 0, a < _INF), np.logical_and(x > 0, x < _INF))
-    a1, x1 = where(inside, a, 1.0), where(inside, x, 1.0)
+    uniform = np.logical_and(inside, np.logical_and(a > _UNIFORM, np.abs(x - a) < 0.3 * a))
+    usual = np.logical_and(inside, np.logical_not(uniform))
+    a1, x1 = where(usual, a, 1.0), where(usual, x, 1.0)
     low = x1 < a1 + 1.0
     factor = _gamma_factor(a1, x1)
     series = factor * _gamma_series(a1, where(low, x1, 1.0))
     x2 = where(low, a1 + 2.0, x1)
     rest = factor * a1 / fraction(lambda k: (k * (a1 - k), x2 - a1 + (2.0 * k + 1.0)), x2 - a1 + 1.0)
-    return low, series, rest
+    small = np.logical_and(x1 <= 1.1, a1 <= where(x1 < 0.5, 0.4 / _size_of_log(x1), 1.1 * x1))
+    upper = where(small, _small_gammaincc(where(small, a1, 0.5), where(small, x1, 1.0)), where(low, 1.0 - series, rest))
+    lower = where(low, series, 1.0 - rest)
+    p, q = _uniform(where(uniform, a, _UNIFORM), where(uniform, x, _UNIFORM))
+    return where(uniform, p, lower), where(uniform, q, upper)
 
 
 def _gamma_edges(a: Any, x: Any, value: Any, at_zero: float) -> Any:
@@ -75,21 +128,15 @@ def _gamma_edges(a: Any, x: Any, value: Any, at_zero: float) -> Any:
 
 
 def _gammainc(a: Any, x: Any) -> Any:
-    low, series, rest = _gamma_parts(a, x)
-    return _gamma_edges(a, x, where(low, series, 1.0 - rest), 0.0)
+    return _gamma_edges(a, x, _gamma_both(a, x)[0], 0.0)
 
 
 def _gammaincc(a: Any, x: Any) -> Any:
-    low, series, rest = _gamma_parts(a, x)
-    small = np.logical_and(
-        np.logical_and(a > 0, x > 0), np.logical_and(x <= 1.1, a <= where(x < 0.5, 0.4 / _size_of_log(x), 1.1 * x))
-    )
-    value = where(small, _small_gammaincc(where(small, a, 0.5), where(small, x, 1.0)), where(low, 1.0 - series, rest))
-    return _gamma_edges(a, x, value, 1.0)
+    return _gamma_edges(a, x, _gamma_both(a, x)[1], 1.0)
 
 
 def _size_of_log(x: Any) -> Any:
-    return -np.log(np.minimum(np.maximum(x, _TINY), 0.5))
+    return -np.log(np.minimum(np.maximum(x, LEAST), 0.5))
 
 
 def _small_gammaincc(a: Any, x: Any) -> Any:
@@ -121,29 +168,49 @@ def _beta_fraction(a: Any, b: Any, x: Any, y: Any, log_beta: Any) -> Any:
     """I(a, b) at x = 1 − y below the mean, which is positive."""
 
     def term(k: Any) -> tuple[Any, Any]:
-        over = (a + k - 1.0) * (a + b + k - 1.0) * k * (b - k) * x * x / ((a + 2.0 * k - 1.0) * (a + 2.0 * k - 1.0))
+        over = (
+            where(k == 1, 1.0, a + k - 1.0)
+            * (a + b + k - 1.0)
+            * k
+            * (b - k)
+            * x
+            * x
+            / ((a + 2.0 * k - 1.0) * (a + 2.0 * k - 1.0))
+        )
         under = k + k * (b - k) * x / (a + 2.0 * k - 1.0) + (a + k) * (a * y - b * x + 1.0 + k * (1.0 + y)) / (a + 2.0 * k + 1.0)
         return over, under
 
-    first = a * (a * y - b * x + 1.0) / (a + 1.0)
-    return np.exp(a * np.log(x) + b * _log_rest(x, y) - log_beta) / fraction(term, first)
+    first = (a * y - b * x + 1.0) / (a + 1.0)
+    return _beta_factor(a, b, x, y, log_beta) / a / fraction(term, first)
 
 
-def _log_rest(x: Any, y: Any) -> Any:
-    """log y = log(1 − x), from the smaller of the two."""
-    return where(x < 0.5, np.log1p(-np.minimum(x, 0.5)), np.log(y))
+def _beta_factor(a: Any, b: Any, x: Any, y: Any, log_beta: Any) -> Any:
+    """xᵃ yᵇ / B(a, b), for large a and b by the distance of x from a / (a + b)."""
+    usual = np.exp(a * _log_of(x, y) + b * _log_of(y, x) - log_beta)
+    large = np.minimum(a, b) > 12.0
+    a1, b1 = where(large, a, 12.0), where(large, b, 12.0)
+    total = a1 + b1
+    away = where(a1 > b1, total * y - b1, a1 - total * x)  # from the mean
+    exponent = a1 * _log_rest_of(-away / a1, x * (total / a1)) + b1 * _log_rest_of(away / b1, y * (total / b1))
+    rest = stirling(total) - stirling(a1) - stirling(b1)
+    return where(large, np.sqrt(a1 / total * b1 / (2 * math.pi)) * np.exp(exponent + rest), usual)
+
+
+def _log_of(x: Any, y: Any) -> Any:
+    """log x = log(1 − y), from the smaller of the two."""
+    return where(y < 0.5, np.log1p(-np.minimum(y, 0.5)), np.log(x))
 
 
 def _beta_parts(a: Any, b: Any, x: Any, y: Any, log_beta: Any) -> tuple[Any, Any]:
-    """Whether x is below the mean, and I(a, b) at x if it is, else I(b, a) at y = 1 − x."""
-    low = x <= a / (a + b)
+    """Whether x is below the mean or small, and I(a, b) at x if it is, else I(b, a) at y = 1 − x."""
+    low = x <= np.maximum(a / (a + b), 0.3 / (1.0 + b))
     return low, _beta_fraction(where(low, a, b), where(low, b, a), where(low, x, y), where(low, y, x), log_beta)
 
 
-def _beta_inside(a: Any, b: Any, x: Any, y: Any, upper: bool, log_beta: Any) -> Any:
+def _beta_inside(a: Any, b: Any, x: Any, y: Any, upper: Any, log_beta: Any) -> Any:
     """I(a, b) at x = 1 − y, or what is left to 1, of positive and finite numbers; with the logarithm of B(a, b)."""
     low, part = _beta_parts(a, b, x, y, log_beta)
-    return where(low if upper else np.logical_not(low), 1.0 - part, part)
+    return where(low != upper, part, 1.0 - part)
 
 
 def _beta_cdf(a: Any, b: Any, x: Any, y: Any, upper: bool) -> Any:
@@ -179,49 +246,61 @@ def _root(f: Callable[[Any], tuple[Any, Any]], low: Any, high: Any, like: Any) -
     return repeated(step, start, lambda u, low, high, change: np.abs(change) > 4 * EPS * np.maximum(np.abs(u), 1.0))[0]
 
 
+def _log_difference(value: Any, wanted: Any) -> Any:
+    """log(value / wanted); of a value that has underflowed, less than any other."""
+    return where(value > 0, np.log(where(value > 0, value, 1.0)), -800.0) - np.log(wanted)
+
+
 def _gamma_inverse(a: Any, p: Any, upper: bool) -> Any:
     inside = np.logical_and(np.logical_and(p > 0, p < 1), np.logical_and(a > 0, a < _INF))
     a1, p1 = where(inside, a, 1.0), where(inside, p, 0.5)
-    f, sign = (gammaincc, -1.0) if upper else (gammainc, 1.0)
+    other = p1 > 0.5  # the smaller of both probabilities has the digits
+    wanted, of_upper = where(other, 1.0 - p1, p1), other != upper
+    sign = where(of_upper, -1.0, 1.0)
 
     def off(u: Any) -> tuple[Any, Any]:
         x = np.exp(u)
-        value = f(a1, x)
+        both = _gamma_both(a1, x)
+        value = where(of_upper, both[1], both[0])
         # The logarithm of a small probability is nearly linear in log x.
-        small = np.maximum(value, _TINY)
-        return sign * (np.log(small) - np.log(p1)), a1 * _gamma_factor(a1, x) / small
+        return sign * _log_difference(value, wanted), a1 * _gamma_factor(a1, x) / where(value > 0, value, 1.0)
 
-    x = np.exp(_root(off, -740.0, 709.0, a1 + p1))
+    u = _root(off, -744.0, 709.0, a1 + p1)
+    x = where(u < -743.0, 0.0, np.exp(u))
     ends = where(p == 0, _INF if upper else 0.0, where(p == 1, 0.0 if upper else _INF, _NAN))
     return where(inside, x, where(a >= 0, ends, _NAN))
 
 
 def _beta_inverse(a: Any, b: Any, p: Any, upper: bool) -> tuple[Any, Any]:
-    """x with I(a, b) = p at x, and 1 − x."""
+    """x with I(a, b) = p at x, and 1 − x; like SciPy's, at least the least normal number where there is no closed form."""
     shapes = np.logical_and(a > 0, b > 0)
     inside = np.logical_and(np.logical_and(shapes, np.maximum(a, b) < _INF), np.logical_and(p > 0, p < 1))
     a1, b1, p1 = where(inside, a, 1.0), where(inside, b, 1.0), where(inside, p, 0.5)
-    log_beta, sign = betaln(a1, b1), -1.0 if upper else 1.0
+    other = p1 > 0.5
+    wanted, of_upper = where(other, 1.0 - p1, p1), other != upper
+    log_beta, sign = betaln(a1, b1), where(of_upper, -1.0, 1.0)
 
     def off(u: Any) -> tuple[Any, Any]:
         x, y = expit(u), expit(-u)
-        small = np.maximum(_beta_inside(a1, b1, x, y, upper, log_beta), _TINY)
-        slope = np.exp(a1 * special.log_expit(u) + b1 * special.log_expit(-u) - log_beta)
-        return sign * (np.log(small) - np.log(p1)), slope / small
+        value = _beta_inside(a1, b1, x, y, of_upper, log_beta)
+        return sign * _log_difference(value, wanted), _beta_factor(a1, b1, x, y, log_beta) / where(value > 0, value, 1.0)
 
     u = _root(off, -740.0, 740.0, a1 + b1 + p1)
     one = where(np.logical_and(b == 1, a == _INF), 1.0, where(np.logical_and(a == 1, b == _INF), 0.0, _NAN))  # for 0 < p < 1
     inner = where(np.logical_and(p > 0, p < 1), one, _NAN)
     at_zero = where(shapes, where(p == 0, 1.0 if upper else 0.0, where(p == 1, 0.0 if upper else 1.0, inner)), _NAN)
-    return where(inside, expit(u), at_zero), where(inside, expit(-u), 1.0 - at_zero)
+    least = float(np.finfo(float).tiny)
+    x, y = np.maximum(expit(u), where(b == 1, 0.0, least)), np.maximum(expit(-u), where(a == 1, 0.0, least))
+    x, y = where(u <= -740.0, where(b == 1, 0.0, x), x), where(u >= 740.0, where(a == 1, 0.0, y), y)
+    return where(inside, x, at_zero), where(inside, y, 1.0 - at_zero)
 
 
 # -- distributions ----------------------------------------------------------------------------------------------
 
 
 def _gamma_quantile(a: Any, b: Any, p: Any) -> Any:
-    largest = np.maximum(np.abs(a), b)
-    known = np.logical_or(np.logical_and(largest > 0, largest < _INF), a == -_INF)
+    largest = np.maximum(a, b)
+    known = np.logical_or(np.logical_and(largest > 0, largest < _INF), a < 0)
     return where(known, gammaincinv(b, p) / a, _NAN)
 
 
@@ -245,10 +324,13 @@ def _fisher_quantile(dfn: Any, dfd: Any, p: Any) -> Any:
     return where(np.maximum(dfn, dfd) < _INF, dfd * x / (dfn * y), _NAN)
 
 
+_NORMAL = 1e17  # degrees of freedom from which Student's distribution is the normal one
+
+
 def _student(df: Any, t: Any) -> Any:
-    normal = df == _INF
+    normal = df > _NORMAL
     finite, square = where(normal, 1.0, df), t * t
-    far = np.isinf(t)
+    far = np.isinf(square)
     total = finite + where(far, 1.0, square)
     ratio, rest = where(far, 0.0, finite / total), where(far, 1.0, square / total)
     tail = 0.5 * _beta_cdf(0.5 * finite, 0.5 + 0.0 * finite, ratio, rest, upper=False)
@@ -258,7 +340,7 @@ def _student(df: Any, t: Any) -> Any:
 
 
 def _student_quantile(df: Any, p: Any) -> Any:
-    normal = df == _INF
+    normal = df > _NORMAL
     finite, tail = where(normal, 1.0, df), np.minimum(p, 1.0 - p)
     half = 0.5 + 0.0 * finite
     x, y = _beta_inverse(0.5 * finite, half, 2.0 * tail, upper=False)  # of df / (df + t²)
@@ -273,12 +355,14 @@ def _student_quantile(df: Any, p: Any) -> Any:
 def _ndtri_exp(y: Any) -> Any:
     """x with log Φ(x) = y: Newton's method on the logarithm, from an asymptotic start."""
     low = np.minimum(y, -1.0)
+    far = low < -1e20  # all but the square has no digits
+    low, root = where(far, -1e20, low), math.sqrt(2.0) * np.sqrt(-low)
     x = -np.sqrt(np.maximum(-2.0 * low - np.log(2 * math.pi * np.maximum(-2.0 * low, 1.0)), 0.01))
     for _ in range(8):
         x = x - (special.log_ndtr(x) - low) * special.erfcx(-x * math.sqrt(0.5)) * math.sqrt(0.5 * math.pi)
     inner = where(y < -1.0, -1.0, y)
     near = -ndtri(-np.expm1(inner))
-    return where(y > 0, _NAN, where(y == -_INF, -_INF, where(y < -1.0, x, near)))
+    return where(y > 0, _NAN, where(y == -_INF, -_INF, where(far, -root, where(y < -1.0, x, near))))
 
 
 def _finite_ndtri(p: Any) -> Any:

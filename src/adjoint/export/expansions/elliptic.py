@@ -13,6 +13,7 @@ from ...ops.broadcast import where
 from .numerics import Expansion, of_reals
 
 _NAN, _INF = math.nan, math.inf
+_TINY = float(np.finfo(float).tiny)
 
 
 def _agm(a: Any, b: Any) -> Any:
@@ -35,7 +36,7 @@ def _ellipkm1(p: Any) -> Any:
 
 def _ellipe(m: Any) -> Any:
     """K (1 - Σ 2^(n-1) c_n²), by the arithmetic-geometric mean."""
-    inside = where(m >= 1.0, 0.5, m)
+    inside = where(np.logical_or(m >= 1.0, m < -_MODERATE), 0.5, m)
     x, y = 1.0, np.sqrt(1.0 - inside)
     total, weight = 0.5 * inside, 1.0
     for _ in range(8):
@@ -43,7 +44,16 @@ def _ellipe(m: Any) -> Any:
         x, y = 0.5 * (x + y), np.sqrt(x * y)
         total = total + weight * c * c
         weight *= 2.0
-    return where(m == 1.0, 1.0, where(m > 1.0, _NAN, where(m == -_INF, _INF, 0.5 * math.pi / x * (1.0 - total))))
+    value = where(m < -_MODERATE, _far_ellipe(np.maximum(-m, _MODERATE)), 0.5 * math.pi / x * (1.0 - total))
+    return where(m == 1.0, 1.0, where(m > 1.0, _NAN, where(m == -_INF, _INF, value)))
+
+
+_MODERATE = 1e8
+
+
+def _far_ellipe(m: Any) -> Any:
+    """E(−m) for large m: √m (1 + (log(16 m) + 1) / (4 m) + …)."""
+    return np.sqrt(m) * (1.0 + (0.25 * np.log(m) + math.log(2.0) + 0.25) / m)
 
 
 # -- Carlson's symmetric forms ----------------------------------------------------------------------------------
@@ -100,7 +110,8 @@ def _rc(x: Any, y: Any) -> Any:
     value = elliptic.elliprf(x + shift, where(negative, shift, y), where(negative, shift, y))
     value = where(negative, np.sqrt(x / (x + shift)) * value, value)
     value = where(np.logical_and(x == _INF, np.isnan(y)), 0.0, value)
-    return where(np.logical_or(x < 0, y == 0), _NAN, value)
+    value = where(np.logical_or(x < 0, np.abs(y) < _TINY), _NAN, value)  # a subnormal y is 0, as in SciPy
+    return where(np.logical_and(np.abs(x) < _INF, y == -_INF), np.copysign(0.0, x), value)
 
 
 def _rg(x: Any, y: Any, z: Any) -> Any:
@@ -126,8 +137,9 @@ def _ellipkinc(phi: Any, m: Any) -> Any:
     turns, s, square, delta = _incomplete(phi, m)
     value = s * elliptic.elliprf(square, delta, np.ones(np.shape(square)))
     whole = where(turns == 0, 0.0, 2.0 * turns * elliptic.ellipk(where(m > 1, 0.0, m)))
-    value = where(np.isinf(phi), where(np.abs(m) < _INF, phi, _NAN), where(m > 1, _NAN, value + whole))
-    return where(np.logical_and(phi == 0, m == -_INF), 0.0, where(np.isnan(phi), phi, value))
+    value = where(m > 1, _NAN, where(np.isinf(phi), where(np.abs(m) < _INF, phi, _NAN), value + whole))
+    value = where(np.logical_and(np.logical_and(m == 1, np.abs(phi) < _INF), np.abs(phi) >= 0.5 * math.pi), _INF, value)
+    return where(np.logical_and(np.abs(phi) < _INF, m == -_INF), 0.0, where(np.isnan(phi), phi, value))
 
 
 def _ellipeinc(phi: Any, m: Any) -> Any:
@@ -136,7 +148,7 @@ def _ellipeinc(phi: Any, m: Any) -> Any:
     value = s * elliptic.elliprf(square, delta, one)
     value = value - m / 3.0 * s * s * s * elliptic.elliprd(square, delta, one)
     whole = where(turns == 0, 0.0, 2.0 * turns * elliptic.ellipe(where(m > 1, 0.0, m)))
-    value = where(np.isinf(phi), where(m < _INF, phi, _NAN), where(m > 1, _NAN, value + whole))
+    value = where(m > 1, _NAN, where(np.isinf(phi), where(np.isnan(m), m, phi), value + whole))
     return where(np.isnan(phi), phi, where(np.logical_and(m == -_INF, np.abs(phi) < _INF), _INF, value))
 
 

@@ -11,7 +11,7 @@ from ...compiler.llvm.vecmath import coefficients
 from ...core.op import Op
 from ...ops import special
 from ...ops.broadcast import where
-from .numerics import Expansion, horner, of_reals
+from .numerics import LEAST, Expansion, horner, of_reals
 
 _NAN, _INF = math.nan, math.inf
 
@@ -61,8 +61,8 @@ def _log_ndtr(x: Any) -> Any:
 
 def _erfcinv_small(q: Any) -> Any:
     """x >= 0 with erfc(x) = q <= 1: Halley's method on log erfc, from an asymptotic start."""
-    inside = np.maximum(q, 1e-320)
-    l = -2.0 * np.log(0.5 * inside)  # noqa: E741
+    inside = np.maximum(q, LEAST)
+    l = 2.0 * (math.log(2.0) - np.log(inside))  # noqa: E741
     t = np.sqrt(np.maximum(l, 1e-300))
     above, below = 2.515517 + 0.802853 * t + 0.010328 * t * t, 1.0 + 1.432788 * t + 0.189269 * t * t + 0.001308 * t * t * t
     x = math.sqrt(0.5) * (t - above / below)

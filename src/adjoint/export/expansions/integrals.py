@@ -16,7 +16,7 @@ from ...core.op import Op
 from ...ops import hypergeometric as h
 from ...ops import special
 from ...ops.broadcast import where
-from .numerics import Expansion, fitted, fraction, horner, of_reals, scipy_special
+from .numerics import LEAST, Expansion, fitted, fraction, horner, of_reals, scipy_special
 
 _EULER = 0.5772156649015329
 _NAN, _INF = math.nan, math.inf
@@ -32,7 +32,7 @@ def _series(x: Any, first: int, step: int, terms: int, sign: int = 1) -> Any:
 
 
 def _exp1(x: Any) -> Any:
-    near, far = np.minimum(np.maximum(x, 1e-300), 1.0), np.maximum(x, 1.0)
+    near, far = np.minimum(np.maximum(x, LEAST), 1.0), np.maximum(x, 1.0)
     series = near * _series(-near, 1, 1, 20) - _EULER - np.log(near)
     bounded = np.minimum(far, 1e3)
     value = np.exp(-far) / fraction(lambda k: (-k * k, bounded + 2.0 * k + 1.0), bounded + 1.0)
@@ -43,7 +43,7 @@ _EI_FAR = 40.0
 
 
 def _expi(x: Any) -> Any:
-    near, far = np.minimum(np.maximum(x, 1e-300), _EI_FAR), np.maximum(x, _EI_FAR)
+    near, far = np.minimum(np.maximum(x, LEAST), _EI_FAR), np.maximum(x, _EI_FAR)
     total = near * _series(near, 1, 1, 150) + _EULER + np.log(near)
     tail = horner(1.0 / far, [float(math.factorial(k)) for k in range(40)])
     half = np.exp(0.5 * far)
@@ -56,7 +56,7 @@ def _shichi(x: Any) -> Any:
     near, far = np.minimum(a, 1.0), np.maximum(a, 1.0)
     growth, decay = h.expi(far), h.exp1(far)
     odd = where(a <= 1, near * _series(near, 1, 2, 12), 0.5 * (growth + decay))
-    small = np.maximum(near, 1e-300)
+    small = np.maximum(near, LEAST)
     even = where(a <= 1, _EULER + np.log(small) + near * near * _series(near, 2, 2, 12), 0.5 * (growth - decay))
     return np.copysign(odd, x), where(x == 0, -_INF, even)
 
@@ -89,7 +89,7 @@ def _sici(x: Any) -> Any:
     c, s = np.cos(far), np.sin(far)
     si = where(a <= _SI_FAR, near * _series(near, 1, 2, 18, -1), math.pi / 2 - f * c - g * s)
     ci = f * s - g * c
-    small = np.maximum(near, 1e-300)
+    small = np.maximum(near, LEAST)
     ci = where(a <= _SI_FAR, _EULER + np.log(small) - near * near * _series(near, 2, 2, 18, -1), ci)
     si = where(a == _INF, math.pi / 2, si)
     ci = where(x == 0, -_INF, where(a == _INF, where(x > 0, 0.0, _NAN), ci))
@@ -159,7 +159,7 @@ def _spence(z: Any) -> Any:
     reflected = w < 0.5
     v = where(reflected, 1.0 - w, w)
     value = (1.0 - v) * fitted(v, _dilogarithm, 0.5, 1.5)
-    safe = np.maximum(w, 1e-300)
+    safe = np.maximum(w, LEAST)
     value = where(reflected, math.pi**2 / 6 - np.log(safe) * np.log1p(-np.minimum(w, 0.5)) - value, value)
     logarithm = np.log(where(inverted, z, 1.0))
     return where(np.logical_or(z < 0, z == math.inf), _NAN, where(inverted, -0.5 * logarithm * logarithm - value, value))

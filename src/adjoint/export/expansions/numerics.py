@@ -16,6 +16,7 @@ from ...ops.broadcast import cast, where
 Expansion = Callable[..., Any]
 DOUBLE, INT64 = np.dtype(np.float64), np.dtype(np.int64)
 EPS = float(np.finfo(float).eps)
+LEAST = 5e-324  # the least positive number
 _MOST = 100_000.0  # iterations
 _TINY = 1e-300
 
@@ -118,6 +119,11 @@ def by_recurrence(step: Expansion, start: Expansion = lambda x, *parameters: (1.
 
     The expansion has the signature (degree, *parameters, x). A real degree is refused, a negative one gives nan.
     """
+    return by_pairs(lambda k, p, q, *rest: (step(k, p, q, *rest), p), start)
+
+
+def by_pairs(step: Expansion, start: Expansion = lambda x, *parameters: (1.0, 0.0)) -> Expansion:
+    """The same for a pair: P(k + 1), Q(k + 1) = step(k, P(k), Q(k), x, *parameters), from P(0) and Q(0)."""
 
     def expansion(n: Value, *rest: Value) -> Any:
         if kind_of(n) not in "iu" or any(kind_of(x) == "c" for x in rest):
@@ -128,7 +134,7 @@ def by_recurrence(step: Expansion, start: Expansion = lambda x, *parameters: (1.
 
         def advanced(k: Any, p: Any, q: Any) -> Any:
             more = k < degree
-            return where(more, step(k, p, q, x, *parameters), p), where(more, p, q)
+            return tuple(where(more, new, old) for new, old in zip(step(k, p, q, x, *parameters), (p, q), strict=True))
 
         p, q = (y * one for y in start(x, *parameters))
         if not isinstance(n, Traced) and np.max(n, initial=0) <= _UNROLLED:

@@ -64,7 +64,8 @@ def _huber(delta: Any, r: Any) -> Any:
 
 def _pseudo_huber(delta: Any, r: Any) -> Any:
     v = r / where(delta == 0.0, 1.0, delta)
-    value = r * (r / (1.0 + np.sqrt(1.0 + v * v)))
+    value = r * (r / (1.0 + np.hypot(1.0, v)))
+    value = where(np.abs(v) > 1e17, delta * np.abs(r), value)
     value = where(np.abs(r) == _INF, _INF, value)
     value = where(np.abs(delta) < _INF, value, _NAN)
     return where(delta < 0.0, _INF, where(np.logical_or(delta == 0.0, r == 0.0), 0.0, value))
@@ -81,7 +82,9 @@ def _boxcox_of(logarithm: Any, power: Any) -> Any:
 def _inv_boxcox_log(x: Any, power: Any) -> Any:
     safe = where(power == 0.0, 1.0, power)
     product = power * x
-    return where(np.logical_or(power == 0.0, np.abs(product) < 1e-154), x, np.log1p(product) / safe)
+    logarithm = where(np.abs(product) < 1e300, np.log1p(product), np.log(np.abs(safe)) + np.log(np.abs(x)))
+    logarithm = where(product < -1.0, _NAN, logarithm)
+    return where(np.logical_or(power == 0.0, np.abs(product) < 1e-154), x, logarithm / safe)
 
 
 def _powm1(x: Any, y: Any) -> Any:

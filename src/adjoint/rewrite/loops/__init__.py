@@ -5,7 +5,8 @@ and branches that do not repeat with a period (`blocks.py`, `write_blocks.py`), 
 (`padded_groups.py`, `padded.py`). `share.py` lets a loop read what another one computes as well; `sink.py` moves sums of
 products behind a loop, `point_sums.py` sums over points, `columns.py` splits short rows, `distribute.py` functions of numbers.
 `carries.py` drops carries that do not change, or that nothing reads; `constant_masks.py` computes masks that follow from
-constants; `offsets.py` drops rows of indices that differ by a constant.
+constants; `places.py` reads tables in the loops that know the places; `offsets.py` drops rows of indices that differ by a
+constant.
 """
 
 from .carries import drop_idle_carries
@@ -13,6 +14,7 @@ from .columns import split_columns
 from .constant_masks import compute_masks
 from .distribute import distribute
 from .offsets import share_offsets
+from .places import read_at_places
 from .point_sums import sum_points_last
 from .roll import Rolled, RolledLoop, Unrolled, roll
 from .share import share_iterations
@@ -25,6 +27,7 @@ __all__ = [
     "compute_masks",
     "distribute",
     "drop_idle_carries",
+    "read_at_places",
     "roll",
     "share_iterations",
     "share_offsets",

@@ -167,6 +167,7 @@ def _merged_kinds(flat: FlatGraph) -> list[Any]:
 
 
 def _region(flat: FlatGraph, symbols: Numbers, positions: Numbers, hoisted: tuple[int, ...], stop: int) -> Region | None:
+    """The equations at these positions as runs of basic blocks, ordered in iterations; None if a loop over them does not pay."""
     names, word = np.unique(symbols[positions], return_inverse=True)
     word = word.reshape(-1)
     work = np.zeros(len(names))

@@ -287,25 +287,13 @@ def _shortened(e: Equation, needed: set[int]) -> Equation:
     count, states = len(wanted), range(consts, len(wanted))
     owners = [k for k in range(count) if wanted[k]]  # whose cotangents the results are
     cotangents = {k: count + i for i, k in enumerate([k for k in owners if k >= consts])}  # inputs of the pull
-    dead = {k for k, n in zip(owners, e.outputs, strict=True) if n not in needed}
-    while True:
-        kept = [i for i, k in enumerate(owners) if k not in dead]
-        back = dead_code(_with_outputs(pull, kept))
-        read = values_read(back)
-        alive = {k for k in dead if cotangents.get(k) in read}
-        if not alive:
-            break
-        dead -= alive
-    live = read & {*states}
-    while True:
-        forward = dead_code(_with_outputs(step, sorted(k - consts for k in live)))
-        more = live | (values_read(forward) & {*states})
-        if more == live:
-            break
-        live = more
+    unneeded = {k for k, n in zip(owners, e.outputs, strict=True) if n not in needed}
+    back, dead = _live_pull(pull, owners, cotangents, unneeded)
+    live = _live_states(step, states, values_read(back))
     held = [k for k in states if k in live or (wanted[k] and k not in dead)]
     if not held:
         return e
+    kept = [i for i, k in enumerate(owners) if k not in dead]
     results = [step.outputs[k - consts] if k in live else k for k in held]
     inputs = [*range(consts), *held]
     pulled = [cotangents[k] for k in owners if k in cotangents and k not in dead]
@@ -315,3 +303,26 @@ def _shortened(e: Equation, needed: set[int]) -> Equation:
         "wanted": tuple([wanted[k] and k not in dead for k in inputs]),
     }
     return _picked(e, params, [0, *(1 + n for n in (*inputs, *pulled))], kept)
+
+
+def _live_pull(pull: Graph, owners: list[int], cotangents: dict[int, int], unneeded: set[int]) -> tuple[Graph, set[int]]:
+    """The backward pass without dead cotangents, and these: no result needs them, and no iteration reads them for a live one."""
+    dead = set(unneeded)
+    while True:
+        back = dead_code(_with_outputs(pull, [i for i, k in enumerate(owners) if k not in dead]))
+        read = values_read(back)
+        alive = {k for k in dead if cotangents.get(k) in read}
+        if not alive:
+            return back, dead
+        dead -= alive
+
+
+def _live_states(step: Graph, states: range, read: set[int]) -> set[int]:
+    """The states that the backward pass reads, and those from which a step computes these."""
+    live = read & {*states}
+    while True:
+        forward = dead_code(_with_outputs(step, sorted(k - states.start for k in live)))
+        more = live | (values_read(forward) & {*states})
+        if more == live:
+            return live
+        live = more

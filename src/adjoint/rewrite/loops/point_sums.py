@@ -49,7 +49,7 @@ def sum_points_last(graph: G) -> G:
     return graph if made is graph else renumber(replace(made, equations=(*zeros.values(), *made.equations)))
 
 
-class _Sum(NamedTuple):
+class _PointSum(NamedTuple):
     """A carry to which each iteration adds the sum of a value over the points."""
 
     how: Op
@@ -77,7 +77,7 @@ class _Loop:
         self.sums = {k: found for k in range(self.carries) if (found := self.find_sum(k)) is not None}
         self.changed = self.find_changed()
 
-    def find_sum(self, k: int) -> _Sum | None:
+    def find_sum(self, k: int) -> _PointSum | None:
         carry, out = self.consts + k, self.body.outputs[k]
         if not isinstance(out, int) or out not in self.made or self.uses[carry] != 1 or self.uses[out] != 1:
             return None
@@ -90,7 +90,7 @@ class _Loop:
         found = self.before_sum(term, _REDUCTIONS[q.op]) if isinstance(term, int) else None
         if found is None or self.types[term] != self.types[carry]:  # a number may be added to several totals
             return None
-        return _Sum(q.op, *found)
+        return _PointSum(q.op, *found)
 
     def before_sum(self, n: int, reduction: Op) -> tuple[Operand, Type, tuple[int, ...]] | None:
         """The value whose sum over the points is n: the operand of a sum, or a linear function of such operands."""

@@ -39,14 +39,14 @@ def share_iterations(graph: G) -> G:
         return graph
     for scan in scans.values():
         scan.request_stacks()
-    writer = _Writer(unused_number(graph))
+    writer = _ScanWriter(unused_number(graph))
     for e in graph.equations:
         writer.write(e, scans.get(e.outputs) if e.op is control.scan else None)
     outputs = tuple([writer.read(o) for o in graph.outputs])
     return renumber(replace(graph, equations=tuple(writer.equations), outputs=outputs))
 
 
-class _Value(NamedTuple):
+class _ScanValue(NamedTuple):
     """A value of the body of a scan."""
 
     scan: _Scan
@@ -60,7 +60,7 @@ class _Scan:
     equation: Equation
     value_numbers: dict[int, int] = field(default_factory=dict)
     next_carries: list[int] = field(default_factory=list)  # value numbers of the carries after an iteration
-    reused: dict[int, _Value] = field(default_factory=dict)  # what an earlier scan computes, and where
+    reused: dict[int, _ScanValue] = field(default_factory=dict)  # what an earlier scan computes, and where
     requested: list[int] = field(default_factory=list)  # what later scans read, and the scan does not stack already
     stacks: dict[int, int] = field(default_factory=dict)  # what is stacked: numbers of the stacks in the graph
 
@@ -79,7 +79,7 @@ class _Scan:
         """What tells whether a carry may be the same as one of another scan: initial value, length, direction."""
         return self.equation.inputs[self.consts + i], self.length, self.equation.params["reverse"]
 
-    def reused_output(self, i: int) -> _Value | None:
+    def reused_output(self, i: int) -> _ScanValue | None:
         """The value of another scan that output i is: a carry, if its input is one, or a stacked value."""
         return self.reused.get(self.consts + i if i < self.carries else self.body.outputs[i])  # type: ignore[arg-type]
 
@@ -112,7 +112,7 @@ class _ValueNumbering:
     def __init__(self) -> None:
         self.numbers: dict[Any, int] = {}
         self.rows: dict[int, int] = {}  # by stack in the graph: the number of the value in its rows
-        self.computed: dict[int, _Value] = {}  # by value number: the first scan that computes it
+        self.computed: dict[int, _ScanValue] = {}  # by value number: the first scan that computes it
         self.varying: set[int] = set()  # numbers of values that are not loop invariants
         self.carries: dict[Any, tuple[_Scan, int]] = {}  # by `_Scan.start`
 
@@ -136,7 +136,7 @@ class _ValueNumbering:
         for i in range(scan.carries):
             self.carries.setdefault(scan.start(i), (scan, i))
         for n in [*scan.state, *(n for e in scan.body.equations for n in e.outputs)]:
-            self.computed.setdefault(scan.value_numbers[n], _Value(scan, n))
+            self.computed.setdefault(scan.value_numbers[n], _ScanValue(scan, n))
         self.rows.update({stack: scan.value_numbers[n] for n, stack in scan.stacked_outputs() if isinstance(n, int)})
         return scan
 
@@ -207,7 +207,7 @@ class _Output(NamedTuple):
     type: Type
 
 
-class _Writer:
+class _ScanWriter:
     """Rewrites the graph."""
 
     def __init__(self, free: int) -> None:

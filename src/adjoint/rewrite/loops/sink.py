@@ -31,7 +31,7 @@ def sink_sums(graph: G) -> G:
     """The same results, with sums of products over the iterations of a loop taken after it."""
     if not any(e.op is control.scan for e in graph.equations):
         return graph
-    writer = _Writer(unused_number(graph))
+    writer = _SinkWriter(unused_number(graph))
     for e in graph.equations:
         found = _sums(e) if e.op is control.scan else []
         if found:
@@ -42,7 +42,7 @@ def sink_sums(graph: G) -> G:
 
 
 @dataclass(frozen=True, slots=True)
-class _Sum:
+class _ProductSum:
     """A carry to which each iteration adds leftᵀ right: values of the body, of shapes (…, m) and (…, n)."""
 
     carry: int  # its place among the carries
@@ -50,7 +50,7 @@ class _Sum:
     right: int
 
 
-def _sums(scan: Equation) -> list[_Sum]:
+def _sums(scan: Equation) -> list[_ProductSum]:
     """The carries that only add up products whose stacked factors are small enough, and smaller than the sum."""
     body, consts, carries = scan.params["body"], scan.params["consts"], scan.params["carries"]
     if scan.params["length"] < _LEAST_ITERATIONS:
@@ -71,7 +71,7 @@ def _sums(scan: Equation) -> list[_Sum]:
             continue
         sizes = [types[f].size for f in factors]
         if sum(sizes) < types[carry].size and max(sizes) * scan.params["length"] <= _LARGEST:
-            found.append(_Sum(i, *factors))
+            found.append(_ProductSum(i, *factors))
     return found
 
 
@@ -103,7 +103,7 @@ def _flat(value: int, made: dict[int, Equation]) -> int:
     return value
 
 
-class _Writer:
+class _SinkWriter:
     """Writes equations with fresh numbers."""
 
     def __init__(self, free: int) -> None:
@@ -115,7 +115,7 @@ class _Writer:
         self.equations.append(Equation(op, inputs, params, (self.free,), (type_,), line))
         return self.free
 
-    def write_scan(self, scan: Equation, sums: list[_Sum]) -> None:
+    def write_scan(self, scan: Equation, sums: list[_ProductSum]) -> None:
         """The scan without the carries that are sums, and the sums after it."""
         params, length = scan.params, scan.params["length"]
         body, consts, carries = params["body"], params["consts"], params["carries"]
@@ -142,7 +142,7 @@ class _Writer:
         for s in sums:
             self.write_sum(scan, s, stacks, types, length)
 
-    def write_sum(self, scan: Equation, s: _Sum, stacks: dict[int, Operand], types: dict[int, Type], length: int) -> None:
+    def write_sum(self, scan: Equation, s: _ProductSum, stacks: dict[int, Operand], types: dict[int, Type], length: int) -> None:
         result, line = scan.types[s.carry], scan.line
         matrices = []
         for f, width in ((s.left, result.shape[0]), (s.right, result.shape[1])):

@@ -169,6 +169,7 @@ class BlockScan(BlockReads):
         return found
 
     def write_block(self, b: int) -> None:
+        """Write the equations of block b into the body, and keep the results that other blocks or iterations read."""
         runs = self.runs(b)
         for q in range(self.region.equations[b].shape[1]):
             e = self.equation(b, q)

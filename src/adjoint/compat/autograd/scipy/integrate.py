@@ -40,6 +40,10 @@ def _split_floats(args: Any) -> tuple[list[Any], Any]:
 
 
 def _pull_back(argnums: Any, ys: Any, arguments: Any, options: Any) -> Any:
+    """The pullback of a solution: the adjoint equation, from the last time back to the first.
+
+    Between two times it is one initial value problem; at each time the cotangent of the state there is added.
+    """
     func, _, t, args = arguments
     floats, rebuild = _split_floats(args)
     vector, unflatten = flatten(floats)

@@ -72,6 +72,7 @@ def _step() -> tuple[float, float, float]:
 
 
 def exp(x: Scalar) -> Scalar:
+    """eˣ = 2^(k/128)·eʳ: the power from the table and the exponent of a word, eʳ from a short polynomial."""
     inverse, high, low = _step()
     shifted = fma(x, inverse, FLOAT64.shifter)
     k, word = shifted - FLOAT64.shifter, shifted.as_word()  # k is in the low bits of the word

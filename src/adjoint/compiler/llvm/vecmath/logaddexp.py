@@ -74,6 +74,7 @@ def _log_of_sum(a: Scalar, b: Scalar, base_two: bool) -> Scalar:
 
 
 def _log_of_sum_to_single(a: Scalar, b: Scalar, base_two: bool) -> Scalar:
+    """max + log(1 + e^(min − max)) for widened float32 arguments, to single precision; or the same to base two."""
     most, least = _ordered(a, b)
     gap = ordered_sum(least, -most)  # where they cancel; elsewhere the second part is negligible
     bounded = gap.high > _UNDERFLOW_SINGLE

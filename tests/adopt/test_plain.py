@@ -21,8 +21,8 @@ from scipy.stats import norm
 
 import adjoint as ad
 from adjoint.compiler.jit import CompileWarning
+from adjoint.core.counterparts import reaches
 from adjoint.core.errors import ConversionError
-from adjoint.core.plain_scipy import reaches
 
 X = np.array([1.0, 2.0, 3.0])
 SCALE = 2.0
@@ -160,6 +160,32 @@ def test_forms(form):
             np.testing.assert_allclose(transform(f), wanted, rtol=1e-5, atol=1e-7, err_msg=name)
 
 
+CALLABLE = [form for form, f in FORMS.items() if not isinstance(f, functools._lru_cache_wrapper)]  # a cache takes no arrays
+
+
+@pytest.mark.parametrize("form", CALLABLE)
+def test_checks_and_traces(form):
+    f = FORMS[form]
+    ad.check_grads(f, X, order=1)
+    found = ad.compare(f, X)
+    for method in ("forward", "reverse"):
+        assert not found[method].note
+        np.testing.assert_allclose(found[method].value, differences(f), rtol=1e-5, atol=1e-7, err_msg=method)
+    np.testing.assert_allclose(ad.trace(f)(X).evaluation.adjoints[0], differences(f), rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("form", CALLABLE)
+def test_forward_mode_by_two_reverse_passes(form):
+    f = FORMS[form]
+
+    def at_repeated_eigenvalues(x):  # whose derivative forward mode leaves to reverse mode
+        w, v = np.linalg.eigh(np.eye(3) * x[0])
+        return f(x) + np.sum((v * w) @ v.T)
+
+    _, slope = ad.jvp(at_repeated_eigenvalues, (X,), (np.array([1.0, 0.5, -2.0]),))
+    np.testing.assert_allclose(slope, differences(f) @ [1.0, 0.5, -2.0] + 3.0, rtol=1e-5, atol=1e-6)
+
+
 def test_methods_of_base_classes():
     f = Above().through_others
     wanted = differences(f)
@@ -230,12 +256,12 @@ def test_a_function_that_names_nothing_of_the_kind_runs_itself():
     seen = []
 
     def plain(x):
-        seen.append(type(plain.__globals__))
+        seen.append(plain.__globals__)
         return np.sum(scipy.special.erf(x))  # a ufunc, which asks its arguments
 
     assert not reaches(plain)
     ad.grad(plain)(X)
-    assert seen == [dict]
+    assert [type(scope) for scope in seen] == [dict]
 
 
 def test_other_functions_are_refused_with_advice():
@@ -244,3 +270,15 @@ def test_other_functions_are_refused_with_advice():
     x = ad.array(X, requires_grad=True)
     with pytest.raises(ConversionError, match=r"use adjoint\.scipy\.special\.logsumexp"):
         scipy.special.logsumexp(x)  # outside of any function
+
+
+def test_compiled_functions_that_run_eagerly_inside_a_transform():
+    def draws(x):
+        return logsumexp(x) * (1.0 + 0.0 * np.random.default_rng().normal()) + np.random.uniform(0.0, 0.0)
+
+    f = ad.jit(draws)
+    with pytest.warns(CompileWarning, match="random"):
+        f(X)
+    np.testing.assert_allclose(ad.grad(f)(X), softmax(X), rtol=1e-12)
+    np.testing.assert_allclose(ad.jvp(f, (X,), (X,))[1], softmax(X) @ X, rtol=1e-12)
+    np.testing.assert_allclose(ad.vmap(f)(np.stack([X, 2 * X])), [logsumexp(X), logsumexp(2 * X)], rtol=1e-12)

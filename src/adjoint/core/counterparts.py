@@ -6,7 +6,7 @@
 
 NumPy's functions and SciPy's ufuncs ask a traced value what to do; these do not. Where a transform runs a function of the user's,
 they are replaced: while staging as the names are read (`staging/reads.py`), elsewhere in a copy of the function
-(`adopt/plain_scipy.py`), which is made if the function reaches one of them (`reaches`).
+(`adopt/plain.py`), which is made if the function reaches one of them, or asks for the class of a value (`reaches`).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from weakref import WeakKeyDictionary
 
 from .code import names_in
 from .home import OWN, is_installed, package_of
+from .type_decisions import decisions
 
 _SCIPY = "scipy"
 _BELOW = f"{_SCIPY}."
@@ -36,7 +37,7 @@ def counterpart(x: Any) -> Any:
     >>> counterpart(scipy.special.erf), counterpart(sorted)   # a ufunc asks its arguments
     (None, None)
     """
-    if isinstance(x, (types.FunctionType, type)):
+    if isinstance(x, (types.FunctionType, type)) or _is_multimethod(x):
         return _named(x.__module__, x.__name__, x)
     if isinstance(x, types.MethodType):
         owner = counterpart(x.__self__)
@@ -47,7 +48,12 @@ def counterpart(x: Any) -> Any:
     if hasattr(x, "dist") and hasattr(x, "args") and hasattr(x, "kwds"):  # a distribution with its parameters
         owner = _named(home, x.dist.name, _original(x.dist))
         return None if owner is None else owner(*x.args, **x.kwds)
-    return _named(home, getattr(x, "name", None) or _name_of(x), x)
+    return _named(home, getattr(x, "name", None) or getattr(x, "__name__", None) or _name_of(x), x)
+
+
+def _is_multimethod(x: Any) -> bool:
+    """Whether x is a function that SciPy lets other packages replace, as those of scipy.fft."""
+    return type(x).__module__ == "uarray"
 
 
 def _original(x: Any) -> Any:
@@ -87,14 +93,14 @@ _reaching: WeakKeyDictionary[types.FunctionType, bool] = WeakKeyDictionary()
 
 
 def reaches(f: types.FunctionType) -> bool:
-    """Whether a function of the user's, or one that it calls by name, names something that has a counterpart.
+    """Whether a function of the user's, or one that it calls by name, names something with a counterpart or decides by `type(x)`.
 
     What it names is looked at once: a function keeps its answer when a global is bound to something else later.
     """
     known = _reaching.get(f)
     if known is None:
         known = _reaching[f] = False  # of a function that calls itself
-        if can_be_copied(f) and any(map(leads_there, _named_in(f))):
+        if can_be_copied(f) and (decisions(f) or any(map(leads_there, _named_in(f)))):
             known = _reaching[f] = True
     return known
 
@@ -112,7 +118,7 @@ def leads_there(x: Any) -> bool:
         return counterpart(x) is not None or leads_there(x.__func__) or leads_there(x.__self__)
     if isinstance(x, functools.partial):
         return leads_there(x.func)
-    return counterpart(x) is not None if cls.__module__.startswith(_BELOW) else has_methods(x)
+    return counterpart(x) is not None if _is_of_scipy(x) else has_methods(x)
 
 
 def has_methods(x: Any) -> bool:
@@ -148,7 +154,7 @@ def _has_method(cls: type) -> bool:
 
 
 def _is_of_scipy(x: Any) -> bool:
-    return type(x).__module__.startswith(_BELOW)
+    return type(x).__module__.startswith(_BELOW) or _is_multimethod(x)
 
 
 _DATA = frozenset({int, float, complex, bool, str, tuple, list, dict, type(None)})

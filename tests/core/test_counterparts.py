@@ -10,7 +10,7 @@ from scipy.special import erf, logsumexp
 from scipy.stats import norm
 
 import adjoint as ad
-from adjoint.core.plain_scipy import counterpart, leads_there, reaches
+from adjoint.core.counterparts import counterpart, leads_there, reaches
 
 WIDE = norm(1.0, 2.0)
 

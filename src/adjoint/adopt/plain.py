@@ -1,10 +1,11 @@
-"""SciPy in plain functions: a copy of a function in which SciPy's functions are those of `adjoint.scipy`.
+"""What plain functions see inside a transform: a copy of the function, for which SciPy's functions are those of `adjoint.scipy`.
 
     from scipy.stats import norm
     ad.grad(lambda mu: norm.logpdf(data, mu).sum())(0.0)        # the lambda runs as a copy that sees adjoint.scipy.stats.norm
+    ad.grad(lambda x: x * x if type(x) is float else x)(3.0)    # and as one whose `type` gives the class that x stands for
 
-The copy reads the globals and cells of the original at each call. Nothing but SciPy is replaced in it, and in functions of the
-user's that it calls by name.
+The copy reads the globals and cells of the original at each call. Only SciPy and `type` are replaced in it, and in functions of
+the user's that it calls by name.
 """
 
 from __future__ import annotations
@@ -15,16 +16,27 @@ import types
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from ..core.home import package_of
-from ..core.plain_scipy import can_be_copied, counterpart, has_methods, reaches
+from ..core.bind import TypeOf
+from ..core.counterparts import can_be_copied, counterpart, has_methods, reaches
+from ..core.home import EXTENDS, package_of
 from .copies import world_with
 from .live import Adoption
 
 
-class PlainSciPy(Adoption):
+class _Types(type(TypeOf)):  # type: ignore[misc]
+    def __call__(cls, *args: Any, **options: Any) -> Any:
+        found = super().__call__(*args, **options)
+        return vars(found).get(EXTENDS, found) if len(args) == 1 else found
+
+
+class Type(TypeOf, metaclass=_Types):
+    """`type` for a copy: the class of the underlying value, and the user's own class of an object that is extended here."""
+
+
+class PlainFunctions(Adoption):
     def __init__(self) -> None:
         super().__init__(world_with())
-        self.builtins = {**vars(builtins), "__import__": self._import}
+        self.builtins = {**vars(builtins), "__import__": self._import, "type": Type}
         self._subclasses: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
         self._copies: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 
@@ -51,8 +63,8 @@ class PlainSciPy(Adoption):
         cls: Any = type(x)
         if cls not in self._subclasses:
             find = cls.__getattribute__
-            names = {"__getattribute__": lambda y, name: self.value(find(y, name)), **_named_as(cls)}
-            self._subclasses[cls] = type(cls)(cls.__name__, (self._subclass(cls),), names)
+            names = {"__getattribute__": lambda y, name: self.value(find(y, name)), "__class__": property(lambda y: cls)}
+            self._subclasses[cls] = type(cls)(cls.__name__, (self._subclass(cls),), {**names, **_extending(cls)})
         new: Any = object.__new__(self._subclasses[cls])
         object.__setattr__(new, "__dict__", x.__dict__)
         return new
@@ -62,7 +74,7 @@ class PlainSciPy(Adoption):
         owner = types.CellType()
         own = {name: self._member(x, owner) for name, x in vars(cls).items() if name not in ("__dict__", "__weakref__")}
         bases = [self._subclass(base) for base in cls.__bases__ if base is not object]
-        owner.cell_contents = type(cls)(cls.__name__, (*bases, cls), {**own, **_named_as(cls)})
+        owner.cell_contents = type(cls)(cls.__name__, (*bases, cls), {**own, **_extending(cls)})
         return owner.cell_contents
 
     def _import(self, name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
@@ -78,14 +90,15 @@ class PlainSciPy(Adoption):
 
 
 @functools.cache
-def _plain() -> PlainSciPy:
-    return PlainSciPy()
+def _plain() -> PlainFunctions:
+    return PlainFunctions()
 
 
 def with_ours(f: Any) -> Any:
-    """A function that sees adjoint.scipy; f itself if it names nothing that adjoint.scipy has."""
+    """A function that sees adjoint.scipy and our `type`; f itself if it names nothing that is replaced."""
     return _plain().value(f)
 
 
-def _named_as(cls: type) -> dict[str, Any]:
-    return {name: getattr(cls, name) for name in ("__module__", "__qualname__", "__doc__")}
+def _extending(cls: type) -> dict[str, Any]:
+    """The names of a class that extends one of the user's."""
+    return {EXTENDS: cls, **{name: getattr(cls, name) for name in ("__module__", "__qualname__", "__doc__")}}
