@@ -123,6 +123,40 @@ def test_vmap_notices_a_write_by_another_name(dtype, in_axes, chunk_size):
         ad.vmap(f, in_axes, chunk_size=chunk_size)(*args)
 
 
+@pytest.mark.parametrize("outside", ["grad", "jvp", "vmap", "compiled"])
+@pytest.mark.parametrize("transform", [name for name in TRANSFORMS if "jit" not in name and name != "value_and_grad"])
+@pytest.mark.parametrize("container", ["alone", "dict", "nested"])
+def test_arrays_that_a_transform_outside_traces(container, transform, outside):
+    """They are no plain arrays, and stay as they are as well."""
+    build, get = CONTAINERS[container]
+
+    def program(writes):
+        def f(x, c):
+            a = get(c)
+            if writes:
+                a -= 1.0
+                a[0] *= x
+            else:
+                a = np.where(np.arange(4) == 0, (a - 1.0) * x, a - 1.0)
+            return x**2 * np.sum(a**2)
+
+        x = np.ones(2) if transform == "vmap" else 3.0
+
+        def whole(a):
+            return np.sum(TRANSFORMS[transform](f)(x, build(a))) * np.sum(a)
+
+        return whole
+
+    a = np.arange(1.0, 5.0)
+    run = {
+        "grad": lambda h: ad.grad(h)(a),
+        "jvp": lambda h: ad.jvp(h, (a,), (a,))[1],
+        "vmap": lambda h: ad.vmap(h)(np.stack([a, 2 * a])),
+        "compiled": lambda h: ad.jit(ad.grad(h))(a),
+    }[outside]
+    np.testing.assert_allclose(run(program(True)), run(program(False)), rtol=1e-12)
+
+
 @pytest.mark.parametrize("transform", ["grad", "jacfwd", "derivative"])
 @pytest.mark.parametrize("container", CONTAINERS)
 def test_large_arrays_and_views_are_read_only(container, transform):

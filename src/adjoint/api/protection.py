@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.bind import snapshot
+from ..core.bind import Traced, snapshot
 from ..core.errors import AdjointError, ReadOnlyError, last_line, runs_inside
 from ..core.memory import is_writeable
 from ..core.records import fields_of
@@ -93,6 +93,10 @@ class Protection:
             if not is_writeable(x):
                 return x
             return self.note(x, self.array(x))
+        if isinstance(x, Traced):  # by a transform outside
+            inside = snapshot(x)
+            inside.layout = x.noted_strides
+            return self.note(x, inside)
         if isinstance(x, (tuple, list, dict)) or fields_of(cls) is not None:
             self.handed[id(x)] = x  # found again inside itself, it stays what it is
             return self.note(x, self.container(x))
