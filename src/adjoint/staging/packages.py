@@ -100,7 +100,7 @@ class PackageState:
         self.names.append(name)
         self.values.append(value)
 
-    def settle(self) -> bool:
+    def drop_changed(self) -> bool:
         """Leave out what has changed by now, since the package writes to it; whether anything is left."""
         kept = [entry for entry in zip(self.owners, self.names, self.values, strict=True) if _is_same(*entry)]
         self.owners, self.names, self.values = map(list, zip(*kept, strict=True)) if kept else ([], [], [])

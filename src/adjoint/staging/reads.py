@@ -159,7 +159,7 @@ class Reads:
             self.uncopied.add(type(value))
             self.uncopied.attributes_of(value, name, self.names)
         self.uncopied.finish()
-        if self.packages.settle():
+        if self.packages.drop_changed():
             self.note(At(Load.FIXED, PackageState, None, "the state of installed packages"), Check.TEST, self.packages)
         for name, unwritten in self.unwritten:
             if not unwritten():
