@@ -1,6 +1,7 @@
 """Counterparts of SciPy's functions, and whether a function can reach one."""
 
 import functools
+import types
 
 import numpy as np
 import scipy
@@ -73,3 +74,22 @@ def test_code_that_is_run_as_the_main_module():
     names = {"__name__": "scipy.special", "logsumexp": logsumexp}
     exec("f = lambda x: logsumexp(x)", names)
     assert not reaches(names["f"])
+
+
+def test_functions_of_one_code_are_told_apart_by_what_they_name_and_hold():
+    def made(**names):
+        scope = {"__name__": "a_module", "np": np, **names}
+        exec("def f(x):\n    return helper(x)\ndef holding(helper):\n    return lambda x: helper.logsumexp(x)", scope)
+        return scope
+
+    helpers = [np.sin, scipy.special.logsumexp, lambda x: x, lambda x: type(x) is float]
+    for helper, expected in zip(helpers, [False, True, False, True], strict=True):
+        scope = made(helper=helper)
+        assert reaches(scope["f"]) is expected
+        again = types.FunctionType(scope["f"].__code__, scope)  # of the same module
+        assert reaches(again) is expected
+        scope["helper"] = np.cos
+        assert reaches(types.FunctionType(scope["f"].__code__, scope)) is False
+    holding = made()["holding"]
+    for module, expected in ((np, False), (scipy.special, True), (np, False), (scipy.special, True)):
+        assert reaches(holding(module)) is expected

@@ -17,7 +17,7 @@ import importlib
 import sys
 import types
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from .code import names_in
@@ -100,9 +100,54 @@ def reaches(f: types.FunctionType) -> bool:
     known = _reaching.get(f)
     if known is None:
         known = _reaching[f] = False  # of a function that calls itself
-        if can_be_copied(f) and (decisions(f) or any(map(leads_there, _named_in(f)))):
-            known = _reaching[f] = True
+        if can_be_copied(f):
+            held = _held_by(f)
+            if any(map(leads_there, held)) or _code_leads_there(f, [x for x in held if _is_scipy(x)]):
+                known = _reaching[f] = True
     return known
+
+
+class _Answer(NamedTuple):
+    """What is known of the code of a function in a module, while its names stand for what they stood for."""
+
+    scope: dict[str, Any]
+    names: list[tuple[str, Any]]
+    leads: bool
+
+    def holds(self, scope: dict[str, Any]) -> bool:
+        return self.scope is scope and all(_kind(scope.get(name)) is kind for name, kind in self.names)
+
+
+_answers: dict[types.CodeType, _Answer] = {}
+_MOST = 1 << 10
+
+
+def _code_leads_there(f: types.FunctionType, modules: list[Any]) -> bool:
+    """Whether a function that holds these modules of SciPy decides by `type(x)` or names something with a counterpart."""
+    code, scope = f.__code__, f.__globals__
+    known = _answers.get(code)
+    if known is not None and not modules and known.holds(scope):
+        return known.leads
+    named = {name: scope[name] for name in names_in(code) if name in scope}
+    leads = bool(decisions(f)) or any(map(leads_there, _named_in(f, [*named.values(), *modules])))
+    if not modules and not any(can_be_extended(type(x)) for x in named.values()):  # that depends on the attributes of an object
+        if len(_answers) >= _MOST:
+            _answers.clear()
+        _answers[code] = _Answer(scope, [(name, _kind(x)) for name, x in named.items()], leads)
+    return leads
+
+
+def _kind(x: Any) -> Any:
+    return x if isinstance(x, (types.FunctionType, type, types.ModuleType)) else type(x)
+
+
+def _held_by(f: types.FunctionType) -> list[Any]:
+    """The contents of the closure and the defaults of a function."""
+    found = [*(f.__defaults__ or ()), *(f.__kwdefaults__ or {}).values()]
+    for cell in f.__closure__ or ():
+        with suppress(ValueError):  # not yet assigned
+            found.append(cell.cell_contents)
+    return found
 
 
 def leads_there(x: Any) -> bool:
@@ -170,15 +215,10 @@ def can_be_copied(f: types.FunctionType) -> bool:
 _LIBRARY = sys.stdlib_module_names - {"__main__"} | {OWN}
 
 
-def _named_in(f: types.FunctionType) -> list[Any]:
-    """The objects that a function names: globals, attributes of SciPy's modules, imports, closure and defaults."""
-    names, scope = [*names_in(f.__code__)], f.__globals__
-    found = [scope[name] for name in names if name in scope]
-    for cell in f.__closure__ or ():
-        with suppress(ValueError):  # not yet assigned
-            found.append(cell.cell_contents)
-    found += [*(f.__defaults__ or ()), *(f.__kwdefaults__ or {}).values()]
-    found += [sys.modules[name] for name in names if name.startswith(_SCIPY) and name in sys.modules]  # imported inside
+def _named_in(f: types.FunctionType, named: list[Any]) -> list[Any]:
+    """The objects that a function names: globals, attributes of SciPy's modules, imports."""
+    names = [*names_in(f.__code__)]
+    found = named + [sys.modules[name] for name in names if name.startswith(_SCIPY) and name in sys.modules]  # imported inside
     modules = [x for x in found if _is_scipy(x)]
     if any(module.__name__ == _SCIPY for module in modules):  # which loads its modules when they are named
         own = importlib.import_module(f"{OWN}.{_SCIPY}")
