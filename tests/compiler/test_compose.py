@@ -242,8 +242,7 @@ def test_a_function_that_asks_for_the_type():
     def f(x):
         return np.sum(x * x) if type(x) is np.ndarray else np.sum(x)
 
-    with pytest.raises(TypeError, match="the class of the tracer"):
-        ad.grad(ad.jit(f))(X)
+    agree(ad.grad(ad.jit(f))(X), 2 * X)
     asked = lambda x: np.sum(x * x) if type(len(x)) is int else np.sum(x)
     agree(ad.grad(ad.jit(asked))(X), 2 * X)
 

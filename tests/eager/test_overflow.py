@@ -28,6 +28,10 @@ FORMS = {
     "compiled forward": lambda f, x: ad.jit(ad.derivative(f))(x),
     "compiled pullback": lambda f, x: ad.jit(lambda x, g: ad.vjp(f, x)[1](g)[0])(np.float64(x), np.float64(1.0)),
     "compiled second": lambda f, x: ad.jit(ad.grad(ad.grad(f)))(x),
+    "compiled forward over reverse": lambda f, x: ad.jit(ad.hvp(f))(x, 1.0),
+    "compiled forward over forward": lambda f, x: ad.jit(ad.derivative(ad.derivative(f)))(x),
+    "graph, reverse over reverse": lambda f, x: ad.graph(ad.grad(ad.grad(f)))(x)(x),
+    "compiled, reverse over reverse over reverse": lambda f, x: ad.jit(ad.grad(ad.grad(ad.grad(f))))(x),
 }
 FIRST = [name for name in FORMS if " over " not in name and "second" not in name]
 
@@ -42,6 +46,9 @@ LOST = {
     "slow decay": lambda x: np.exp(-0.001 * np.log(x * x)) * x,
     "inverse hyperbolic": lambda x: np.arcsinh(x * x) * x,
     "length": lambda x: np.hypot(x * x, 1.0) ** 0.5,
+    "logarithm of a multiple": lambda x: np.log(x * 1e300),
+    "root of a multiple": lambda x: np.sqrt(x * 1e300),
+    "power of a multiple": lambda x: (x * 1e300) ** -0.5,
 }
 
 
@@ -56,6 +63,28 @@ def quiet():
 @pytest.mark.parametrize("name", LOST)
 def test_an_overflow_gives_no_finite_number(name, form):
     assert not np.isfinite(FORMS[form](LOST[name], np.float64(1e300)))
+
+
+PUSHED = {
+    "jvp": lambda f, x, t: ad.jvp(f, (x,), (t,))[1],
+    "linearize": lambda f, x, t: ad.linearize(f, x)[1](t),
+    "graph": lambda f, x, t: ad.jvp(ad.graph(f)(x), (x,), (t,))[1],
+}
+
+
+@pytest.mark.parametrize("form", PUSHED)
+@pytest.mark.parametrize("order", [np.sort, lambda x: np.partition(x, 1)], ids=["sort", "partition"])
+def test_tangents_of_infinities_in_order(order, form):
+    """Forward mode takes two passes back where a zero meets a nan: here the slope of the sine at the infinities."""
+
+    def f(x):
+        y = order(x)
+        return y, np.sum(np.sin(y))
+
+    y, total = PUSHED[form](f, np.array([np.inf, 1.0, -np.inf]), np.array([0.0, 0.0, np.inf]))
+    assert not np.isfinite(y[0])
+    np.testing.assert_array_equal(y[1:], 0)
+    assert np.isnan(total)
 
 
 KEPT = {

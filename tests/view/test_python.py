@@ -21,7 +21,7 @@ X = np.linspace(0.1, 1.2, 6).reshape(2, 3)
 #: Ops that are more than a function of NumPy: iterations, LAPACK with care, sub-graphs.
 UNWRITTEN = {
     "add_along", "all_pole", "argpartition", "banded_solve", "beta_by_shapes", "cofactor",
-    "cofactor_slope", "eig", "equal_shared", "expm", "expm_slope", "fractional_power", "gammainc_by_a", "hermitian",
+    "cofactor_slope", "dct", "dst", "eig", "equal_shared", "expm", "expm_slope", "fractional_power", "gammainc_by_a", "hermitian",
     "lexsort", "logm", "lstsq", "lu", "matrix_rank", "order_statistics",
     "overlap", "pbdv", "pbdv_slope", "pbvv", "pbvv_slope", "pbwa", "pbwa_slope", "permutation", "real_argument", "root",
     "roots", "share_equal", "sqrtm", "stein", "student_by_df", "sylvester", "windows",

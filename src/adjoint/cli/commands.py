@@ -268,6 +268,8 @@ def export(options: argparse.Namespace, out: Terminal) -> int:
     if at.is_formula:
         f.__name__ = "f"
     write = getattr(exporters, TARGETS.get(options.to, options.to))
+    if options.out is not None and not os.path.isdir(os.path.dirname(options.out) or "."):
+        raise UsageError(f"{options.out} cannot be written: its folder does not exist")
     try:
         made = write(f, *as_floats(at.args, options.dtype), path=options.out, **settings)
     except OSError as error:

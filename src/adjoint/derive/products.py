@@ -28,6 +28,7 @@ from ..ops.elementwise import (
     logical_not,
     logical_or,
     mul,
+    nan_where,
     power,
     product_of_live,
     reciprocal,
@@ -138,7 +139,7 @@ def doubted(op: Elementwise, values: Sequence[Any], wanted: Sequence[int], is_co
     reads = {r for d in slow for r in d.reads if numbers(values[r]) is None}
     # Only y, of 1/x, is zero there.
     lost = {r: equal(values[r], 0) if r == 0 and op is reciprocal else isinf(values[r]) for r in reads}
-    return [where(lost[r], np.nan, x) if r in lost else x for r, x in enumerate(values)] if lost else values
+    return [nan_where(lost[r], x) if r in lost else x for r, x in enumerate(values)] if lost else values
 
 
 def _undecided(values: Sequence[Any]) -> Sequence[Any]:

@@ -132,6 +132,18 @@ strong_mul_either_op = multilinear(
 #: The products of a cotangent, or a tangent, and a partial.
 PRODUCTS = (strong_mul_op, ieee_mul, strong_mul_either_op)
 
+# The derivative of `where(lost, nan, x)` is 0 where x is lost: a second derivative through it would be a number there.
+nan_where = elementwise(
+    "nan_where",
+    lambda lost, x: np.asarray(np.where(lost, np.nan, x))[()],
+    partials=lambda y, lost, x: (0, where(lost, np.nan, 1.0)),
+    cases=[case(np.array([False] * 3), (3,)), case(np.array(False), (2, 3)), case(np.array([[False], [False]]), (2, 3))],
+    doc="x, and nan where it is lost, as a number is that overflowed; its derivative is nan there, too.",
+    cost=1,
+    scalar=lambda lost, x: where(not_equal(lost, 0), math.nan, x),
+    python="np.where({0}, np.nan, {1})[()]",
+)
+
 
 # -- arithmetic -------------------------------------------------------------------------------------------------
 # Python's operators, so that NumPy scalars take their fast path and Python numbers stay weak in promotion.

@@ -13,9 +13,9 @@ import numpy as np
 
 from ..core.op import case
 from ..core.types import Shape, Value, shape_of
-from .broadcast import broadcast_to, moveaxis, sum_, where
+from .broadcast import broadcast_to, moveaxis, sum_
 from .declare import constant, linear, opaque
-from .elementwise import equal, isinf, logical_and, not_equal, stop_gradient, strong_mul_either
+from .elementwise import equal, isinf, logical_and, nan_where, not_equal, stop_gradient, strong_mul_either
 from .index import getitem
 from .reduce import argsort, equal_weights
 from .shape import all_batched, concatenate, stack
@@ -128,7 +128,7 @@ share_equal = linear(
 def _shared_back(g: Value, y: Value, axis: int, ordered: bool) -> Value:
     """The mean of the cotangents of equal values; nan where that changes one of an infinity: overflows have no known order."""
     mean = share_equal(g, y, axis=axis, ordered=ordered)
-    return where(logical_and(isinf(y), not_equal(mean, g)), np.nan, mean)
+    return nan_where(logical_and(isinf(y), not_equal(mean, g)), mean)
 
 
 equal_shared = opaque(

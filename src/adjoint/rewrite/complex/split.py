@@ -31,7 +31,7 @@ from ...ir.edit import bodies, distinct
 from ...ir.graph import Equation, Graph, Literal, Operand, weak_numbers
 from ...ops import broadcast, control, index, reduce, shape, shift, sort, windows
 from ...ops.broadcast import broadcast_to, cast, reshape
-from ...ops.elementwise import absolute, mul, truncate
+from ...ops.elementwise import absolute, mul, nan_where, truncate
 from ...ops.fft import fft, irfft
 from ...ops.index import getitem
 from ...ops.linalg import einsum, matmul
@@ -399,7 +399,7 @@ _RULES: dict[Op, Callable[[_Splitter, Equation], Any]] = {
     ),
     **dict.fromkeys((index.gather, index.scatter_add, sort.take_along, sort.add_along), _each(first=1)),
     index.put_at: _each(first=2),
-    broadcast.where: _each(skip=1),
+    **dict.fromkeys((broadcast.where, nan_where), _each(skip=1)),
     **dict.fromkeys((matmul, einsum), _products),
     **dict.fromkeys((cast, truncate), _cast),
     **dict.fromkeys((reduce.any_, reduce.all_, reduce.count_nonzero), _of_truths),

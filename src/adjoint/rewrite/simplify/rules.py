@@ -52,7 +52,8 @@ def rule(
 
 
 add, sub, mul, div, neg, pos, square, power = calls("add", "sub", "mul", "div", "neg", "pos", "square", "power")
-strong_mul, strong_mul_either, ieee_mul, where = calls("strong_mul", "strong_mul_either", "ieee_mul", "where")
+strong_mul, strong_mul_either, ieee_mul = calls("strong_mul", "strong_mul_either", "ieee_mul")
+where, nan_where = calls("where", "nan_where")
 exp, log, expm1, log1p, sqrt, abs_ = calls("exp", "log", "expm1", "log1p", "sqrt", "abs")
 logical_and, logical_or, logical_not = calls("logical_and", "logical_or", "logical_not")
 equal, greater, greater_equal = calls("equal", "greater", "greater_equal")
@@ -146,6 +147,8 @@ rule("where-true", where(True, X, Y), X)
 rule("where-false", where(False, X, Y), Y)
 rule("where-all-true", where(broadcast_to(True, shape=T), X, Y), X, cases=(_CHOICE,))
 rule("where-all-false", where(broadcast_to(False, shape=T), X, Y), Y, cases=(_CHOICE,))
+rule("nan-where-false", nan_where(False, X), X)
+rule("nan-where-all-false", nan_where(broadcast_to(False, shape=T), X), X, cases=(_CHOICE,))
 rule("where-same", where(Z, X, X), X, cases=({"Z": _BOOL},))
 rule("where-not", where(logical_not(Z), X, Y), where(Z, Y, X), cases=({"Z": _BOOL},))
 # The exponential of a difference is mostly computed anyway: see `softmax_of`. Its derivative is nan where the difference is.
