@@ -324,35 +324,41 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
     if period is not None:
         x, xp, fp = _periodic(x, xp, fp, lift(period))
         left = right = None
-    n = shape_of(xp)[0]
-    segment = sorts.searchsorted(xp, x, side="right")
-    knot = np.maximum(segment - 1, 0)
-    base = indexing.gather(xp, knot, axis=0)
-    below, above = ops.less(x, xp[0]), ops.greater(x, xp[n - 1])
-    # Segment 0 lies before the first knot and segment n behind the last: there the curve is flat.
-    gaps = diff(xp)
-    slopes = diff(fp) / shapes.where(ops.equal(gaps, 0), 1.0, gaps)
-    zero = np.zeros(1, dtype_of(slopes))
-    slopes = joins.concatenate(zero, slopes, zero, axis=0)
-    before = indexing.gather(sorts.searchsorted(xp, ops.stop_gradient(xp), side="left"), knot, axis=0)
-    other = shapes.where(ops.equal(x, base), before, segment)
-    slope = 0.5 * (indexing.gather(slopes, segment, axis=0) + indexing.gather(slopes, other, axis=0))
-    flat = ops.logical_or(below, above) if n > 1 else True
-    y = indexing.gather(fp, knot, axis=0) + slope * shapes.where(flat, 0.0, x - base)
-    finite = ops.isfinite(fp)
-    if is_known(finite) and not np.all(finite):
-        # At a knot its own value counts; a line that is lost between infinite ones is drawn from the other end.
-        following = np.minimum(knot + 1, n - 1)
-        with np.errstate(invalid="ignore"):
-            line = indexing.gather(slopes, segment, axis=0) * (x - indexing.gather(xp, following, axis=0))
-        line = line + indexing.gather(fp, following, axis=0)
-        line = shapes.where(ops.equal(x, base), indexing.gather(fp, knot, axis=0), line)
-        y = shapes.where(ops.isnan(y), line, y)
+    below, above = ops.less(x, xp[0]), ops.greater(x, xp[shape_of(xp)[0] - 1])
+    y = _polygon(x, xp, fp, ops.logical_or(below, above))
     if left is not None:
         y = shapes.where(below, _double(left), y)
     if right is not None:
         y = shapes.where(above, _double(right), y)
     return y
+
+
+def _polygon(x: Value, xp: Value, fp: Value, beyond: Value) -> Value:
+    """The line through the knots at x; flat before the first knot (segment 0) and behind the last (segment n)."""
+    n = shape_of(xp)[0]
+    segment = sorts.searchsorted(xp, x, side="right")
+    knot = np.maximum(segment - 1, 0)
+    base, height = indexing.gather(xp, knot, axis=0), indexing.gather(fp, knot, axis=0)
+    is_at_knot = ops.equal(x, base)
+
+    gaps = diff(xp)
+    slopes = diff(fp) / shapes.where(ops.equal(gaps, 0), 1.0, gaps)
+    zero = np.zeros(1, dtype_of(slopes))
+    slopes = joins.concatenate(zero, slopes, zero, axis=0)
+    before = indexing.gather(sorts.searchsorted(xp, ops.stop_gradient(xp), side="left"), knot, axis=0)
+    other = shapes.where(is_at_knot, before, segment)
+    slope = 0.5 * (indexing.gather(slopes, segment, axis=0) + indexing.gather(slopes, other, axis=0))
+    y = height + slope * shapes.where(beyond if n > 1 else True, 0.0, x - base)
+
+    finite = ops.isfinite(fp)
+    if not is_known(finite) or np.all(finite):
+        return y
+    # At a knot its own value counts; a line that is lost between infinite ones is drawn from the other end.
+    following = np.minimum(knot + 1, n - 1)
+    with np.errstate(invalid="ignore"):
+        line = indexing.gather(slopes, segment, axis=0) * (x - indexing.gather(xp, following, axis=0))
+    line = line + indexing.gather(fp, following, axis=0)
+    return shapes.where(ops.isnan(y), shapes.where(is_at_knot, height, line), y)
 
 
 def _double(x: Any) -> Value:
