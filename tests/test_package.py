@@ -7,6 +7,7 @@ import importlib.metadata
 import importlib.util
 import inspect
 import os
+import pathlib
 import pkgutil
 import subprocess
 import sys
@@ -63,6 +64,8 @@ def test_signatures():
 
 def test_version():
     assert importlib.metadata.version("adjoint") == ad.__version__
+    citation = pathlib.Path(__file__).parents[1] / "CITATION.cff"
+    assert f"\nversion: {ad.__version__}\n" in citation.read_text(encoding="utf-8")
 
 
 def test_heavy_modules_load_on_first_use():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pathlib
 import re
+from collections.abc import Iterable
 
 import exported
 
@@ -15,15 +16,29 @@ BEGIN, END = "<!-- ops: written by tools/exports.py -->", "<!-- end of ops -->"
 
 
 def table() -> str:
-    """For each exporter how many ops it writes, and the names of those that it refuses."""
-    rows = ["| exporter | ops written | refused by name |", "|---|---|---|"]
-    for exporter in exported.RUNNERS:
-        found = exported.refusals(exporter)
-        refused = sorted(name for name, why in found.items() if why is not None)
-        rows.append(
-            f"| `{exporter}` | {len(found) - len(refused)} of {len(found)} | {', '.join(f'`{n}`' for n in refused) or 'none'} |"
-        )
+    """How many ops each exporter writes, and the names of those that it refuses; those that most of them refuse stand above."""
+    found = {exporter: exported.refusals(exporter) for exporter in exported.RUNNERS}
+    refused = {exporter: {name for name, why in ops.items() if why is not None} for exporter, ops in found.items()}
+    all_but_two = [exporter for exporter in refused if exporter not in ("python", "numba")]
+    common = set.intersection(*(refused[exporter] for exporter in all_but_two))
+    rows = [
+        f"{', '.join(f'`{exporter}`' for exporter in all_but_two)} all refuse {_listed(common)}. Beyond these:",
+        "",
+        "| exporter | ops written | refused by name |",
+        "|---|---|---|",
+    ]
+    for exporter, names in refused.items():
+        written = found[exporter].keys() - names
+        if len(written) < len(names):
+            what = f"all but {_listed(written)}"
+        else:
+            what = _listed(names - common if exporter in all_but_two else names) or "none"
+        rows.append(f"| `{exporter}` | {len(written)} of {len(found[exporter])} | {what} |")
     return "\n".join(rows)
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in sorted(names))
 
 
 def with_table(page: str) -> str:

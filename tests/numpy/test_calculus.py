@@ -66,40 +66,6 @@ def test_convolve(mode):
     check(lambda a: [np.convolve(a, [1.0, 2.0], mode=mode), np.correlate([1.0, 2.0, 3.0, 4.0, 1.0], a, mode)], W)
 
 
-class TestInterp:
-    def test_all_arguments(self):
-        x = np.array([-1.0, 0.1, 0.7, 1.5, 2.9, 3.5])
-        fp = draw(RNG, (5,))
-        check(np.interp, x, GRID, fp)
-        check(lambda x, xp, fp: np.interp(x, xp, fp, left=-1.0, right=x[0]), x, GRID, fp)
-        check(lambda x, xp, fp: np.interp(x, xp, fp), np.array(1.3), GRID, fp)
-        check(lambda x, xp, fp: np.interp(x.reshape(2, 3), xp, fp), x, GRID, fp)
-        check(lambda x, xp, fp: np.interp(x, xp, fp), x, GRID, fp + 1j * fp[::-1])
-
-    def test_period(self):
-        x = np.array([-1.0, 0.2, 0.7, 1.5, 2.9, 7.7])
-        xp = np.array([1.3, 0.1, 2.6, 5.4])
-        check(lambda x, xp, fp: np.interp(x, xp, fp, period=3.3), x, xp, draw(RNG, (4,)))
-        check(lambda x, xp, fp, t: np.interp(x, xp, fp, period=t), x, xp, draw(RNG, (4,)), 3.3)
-
-    def test_knots_have_the_mean_slope(self):
-        xp, fp = np.array([0.0, 1.0, 3.0]), np.array([0.0, 2.0, 4.0])
-        slope = ad.elementwise_grad(lambda x: np.interp(x, xp, fp))
-        np.testing.assert_allclose(slope(np.array([-1.0, 0.0, 0.5, 1.0, 2.0, 3.0, 4.0])), [0, 1, 2, 1.5, 1, 0.5, 0])
-
-    def test_nasty_points(self):
-        xp, fp = np.array([0.0, 1.0, 1.0, 2.0]), np.array([0.0, 1.0, 5.0, 6.0])
-        x = np.array([-np.inf, 0.5, np.nan, 1.5, np.inf])
-        y, pull = ad.vjp(lambda x, xp, fp: np.interp(x, xp, fp), x, xp, fp)
-        np.testing.assert_array_equal(y, np.interp(x, xp, fp))
-        assert all(np.isfinite(g).all() for g in pull(np.array([1.0, 1.0, 0.0, 1.0, 1.0])))
-        for f in (np.array([2.0]), np.array([2.0, 3.0])):
-            grid = np.arange(float(len(f)))
-            np.testing.assert_array_equal(ad.vjp(lambda x, grid=grid, f=f: np.interp(x, grid, f), x)[0], np.interp(x, grid, f))
-        with pytest.raises(ValueError, match="same length"):
-            ad.vjp(lambda x: np.interp(x, xp, fp[:2]), x)
-
-
 def test_angle_and_unwrap():
     check(lambda z: [np.angle(z), np.angle(z, deg=True)], Z)
     assert ad.grad(np.angle)(2.0) == 0
@@ -108,22 +74,6 @@ def test_angle_and_unwrap():
     check(lambda p: np.unwrap(p, axis=0), np.stack([p, -2 * p], 1))
     half = np.array([0.0, np.pi, 0.0, -np.pi])
     np.testing.assert_allclose(ad.vjp(np.unwrap, half)[0], np.unwrap(half))
-
-
-def test_ends_of_grids():
-    check(lambda a, b: [np.linspace(a, b, 5), np.linspace(a, b, 4, endpoint=False), np.linspace(a, b, 1)], 0.3, 2.0)
-    check(lambda a, b: np.linspace(a, b, 5, retstep=True), 0.3, 2.0)
-    check(lambda a, b: [np.linspace(a, b, 3), np.linspace(a, b[0], 3, axis=-1)], W, W**2)
-    check(lambda a, b: [np.logspace(a, b, 4), np.logspace(a, b, 3, base=2.0, endpoint=False)], 0.3, 1.2)
-    check(lambda a, b, c: np.logspace(a, b, 4, base=c), 0.3, 1.2, 3.0)
-    check(lambda a, b: [np.geomspace(a, b, 4), np.geomspace(-a, -b, 4), np.geomspace(a, 5.0, 3)], 0.3, 1.2)
-    check(lambda a, b: np.geomspace(a, b, 4, axis=1), np.abs(W) + 0.1, np.abs(W) + 2)
-    check(lambda z: np.linspace(z[0], z[1], 4), Z)
-    check(lambda z: np.geomspace(z[0], z[1], 4), Z)
-    assert ad.vjp(lambda a: np.linspace(a, 1, 3), np.float32(0))[0].dtype == np.linspace(np.float32(0), 1, 3).dtype
-    x = ad.vjp(lambda a: np.linspace(a, 0.7, 7), 0.1)[0]
-    assert x[0] == 0.1
-    assert x[-1] == 0.7
 
 
 def test_errors():

@@ -1,6 +1,7 @@
 """Tables outside ops/ that name ops: every key is an op. Facts about an op belong in its declaration; see CONTRIBUTING.md."""
 
 import ast
+import functools
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,11 @@ def test_tables_are_found():
     assert [set(keys) - set(OPS) for _, keys in sorted(tables(tree))] == [{"astype"}, set(), set(), set(), set(), {"zero_like"}]
 
 
+@functools.cache
+def tree_of(path):
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 FILES = [path for path in sorted(ROOT.rglob("*.py")) if not path.relative_to(ROOT).as_posix().startswith(OTHER_NAMES)]
 
 
@@ -97,7 +103,7 @@ FILES = [path for path in sorted(ROOT.rglob("*.py")) if not path.relative_to(ROO
 def test_keys_are_ops(path):
     name = path.relative_to(ROOT).as_posix()
     known = {*OPS, *(WORDS if name.startswith(SCALAR_CODE) else ()), *COMMANDS.get(name, ())}
-    for line, found in tables(ast.parse(path.read_text())):
+    for line, found in tables(tree_of(path)):
         assert not set(found) - known, f"{path}:{line} names what is no op"
 
 
@@ -137,7 +143,7 @@ WORDS_OF_OTHERS = {
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_ops_are_not_told_by_their_names(path):
-    name, tree = path.relative_to(ROOT).as_posix(), ast.parse(path.read_text())
+    name, tree = path.relative_to(ROOT).as_posix(), tree_of(path)
     if not name.startswith(BY_OBJECT):
         return
     for node in ast.walk(tree):

@@ -287,7 +287,7 @@ _new_function = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_o
     ("PyCMethod_New", ctypes.pythonapi)
 )
 _as_method = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object)(("PyInstanceMethod_New", ctypes.pythonapi))
-_kept: list[Any] = []  # for as long as the functions live, that is for ever
+_kept: list[Any] = []  # as long as the functions live: forever
 
 
 def _native(code: int, name: str, original: Any, ours: Any) -> Any:

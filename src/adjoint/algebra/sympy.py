@@ -145,7 +145,7 @@ def from_sympy(expression: Any, names: Mapping[str, Term]) -> Term:
 
 
 def _term(s: Any, node: Any, args: list[Any], names: Mapping[str, Term]) -> Term:
-    name = type(node).__name__
+    """The term of a node, whose arguments have been read: a symbol, a number, arithmetic, a choice, or a function."""
     if node.is_Symbol:
         if node.name not in names:
             raise UnsupportedError(
@@ -154,10 +154,6 @@ def _term(s: Any, node: Any, args: list[Any], names: Mapping[str, Term]) -> Term
         return names[node.name]
     if node in (s.true, s.false):
         return number(node == s.true)
-    if name == "ExprCondPair":
-        return terms.ZERO  # read by the enclosing Piecewise
-    if name == "Piecewise":
-        return _piecewise(s, node, names)
     if node.is_Rational:
         return number(Fraction(int(node.p), int(node.q)))
     if node == s.pi:
@@ -172,14 +168,20 @@ def _term(s: Any, node: Any, args: list[Any], names: Mapping[str, Term]) -> Term
         return canonical.multiply(*args)
     if node.is_Pow:
         return canonical.power(*args)
+    name = type(node).__name__
+    if name == "ExprCondPair":
+        return terms.ZERO  # read by the enclosing Piecewise
+    if name == "Piecewise":
+        return _piecewise(s, node, names)
+    return _call(name, args)
+
+
+def _call(name: str, args: list[Term]) -> Term:
+    """The term of SymPy's function of this name."""
     if name in _REWRITTEN:
         return canonical.divide(terms.ONE, canonical.call(_REWRITTEN[name].name, *args))
     if name == "polygamma" and is_integer(args[0]):
-        n = int(args[0].head)
-        scaled_zeta = canonical.scale(
-            Fraction(-math.factorial(n) * (-1) ** n), canonical.call(gamma.zeta.name, number(n + 1), args[1])
-        )
-        return scaled_zeta if n else canonical.call(gamma.psi.name, args[1])
+        return _polygamma(int(args[0].head), args[1])
     if name == "sinc":
         return canonical.divide(canonical.call(ops.sin.name, *args), args[0])
     if name in _BACK:
@@ -191,6 +193,13 @@ def _term(s: Any, node: Any, args: list[Any], names: Mapping[str, Term]) -> Term
             return result
         return apply(ours, *args)
     raise UnsupportedError(f"{name} of the SymPy expression has no counterpart here")
+
+
+def _polygamma(n: int, x: Term) -> Term:
+    """ψ(x) for n = 0, else −n! (−1)ⁿ ζ(n + 1, x)."""
+    if n == 0:
+        return canonical.call(gamma.psi.name, x)
+    return canonical.scale(Fraction(-math.factorial(n) * (-1) ** n), canonical.call(gamma.zeta.name, number(n + 1), x))
 
 
 def _piecewise(s: Any, node: Any, names: Mapping[str, Term]) -> Term:

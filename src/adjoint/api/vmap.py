@@ -133,33 +133,42 @@ def _apply(
             raise read_only(error) from error
     watch.check()
     outputs, out_structure = flatten(result)
-    places = broadcast_prefix(out_axes, out_structure, "out_axes")
-    finished: list[Value] = []
-    places_out: list[int | None] = []
-    held = {_memory(x) for x in leaves}
-    for y, place in zip(outputs, places, strict=True):
-        y = check_alive(y, batch)
+    outputs = [check_alive(y, batch) for y in outputs]
+    for y in outputs:
         if not isinstance(y, NUMBERS):
             raise ArgumentError(f"{name_of(f)} returned {type(y).__name__} inside vmap; it must return numbers or arrays")
-        if place is None:
-            if isinstance(y, Traced) and y.by is batch:
-                raise BatchError("out_axes is None for a result that differs between examples; give it an axis")
-            finished.append(_own(np.array(y) if isinstance(y, np.ndarray) else y, held))  # it may be the user's
-            places_out.append(None)
-            continue
-        ndim = len(batch.shape(y) if isinstance(y, Traced) and y.by is batch else shape_of(y)) + 1
-        if not isinstance(place, (int, np.integer)) or isinstance(place, bool):
-            raise BatchError(f"out_axes holds {place!r}; an axis is an integer or None")
-        if not -ndim <= place < ndim:
-            raise BatchError(f"out_axes={place} is out of range for a result of {ndim - 1} dimensions and a batch axis")
-        finished.append(_own(batch.leave(y, place), held))
-        places_out.append(int(place) % ndim)
+    given = broadcast_prefix(out_axes, out_structure, "out_axes")
+    places_out = [_place(y, place, batch) for y, place in zip(outputs, given, strict=True)]
+    held = {_memory(x) for x in leaves}
+    finished = [_own(_left(y, place, batch), held) for y, place in zip(outputs, places_out, strict=True)]
     caught.compare(
         leaves,
         lambda: [out_structure.unflatten(y) for y in _examples(finished, places_out, size)],
         lambda: [run_protected(f, *structure.unflatten(x)) for x in _examples(leaves, axes, size)],
     )
     return finished, out_structure, places_out
+
+
+def _place(y: Value, place: Any, batch: Batch) -> int | None:
+    """The batch axis of a result, counted from the front; None if it has none."""
+    is_batched = isinstance(y, Traced) and y.by is batch
+    if place is None:
+        if is_batched:
+            raise BatchError("out_axes is None for a result that differs between examples; give it an axis")
+        return None
+    if not isinstance(place, (int, np.integer)) or isinstance(place, bool):
+        raise BatchError(f"out_axes holds {place!r}; an axis is an integer or None")
+    ndim = len(batch.shape(y) if is_batched else shape_of(y)) + 1
+    if not -ndim <= place < ndim:
+        raise BatchError(f"out_axes={place} is out of range for a result of {ndim - 1} dimensions and a batch axis")
+    return int(place) % ndim
+
+
+def _left(y: Value, place: int | None, batch: Batch) -> Value:
+    """A result outside of the batch. One without a batch axis is copied, since it may be an array of the user's."""
+    if place is not None:
+        return batch.leave(y, place)
+    return np.array(y) if isinstance(y, np.ndarray) else y
 
 
 def _shared(x: Value, guard: Protection) -> Value:

@@ -147,27 +147,33 @@ def stage_call(
         # Behind the results are values that are computed because they may fail; last the conjunction of the guards, if any.
         answers = [stage.holds()] if guards else []
         graph = stage.graph(re.sub(r"\W", "", name_of(f)) or "f", [*outputs, *unread(stage, [*outputs, *answers]), *answers])
+    _refuse_bools(arguments, signature, stage)
+    if stage.asks_for_order and not all(map(in_rows, reads.values)):
+        raise UnsupportedError("it writes in place, and an array that it reads outside is not in C order; pass it as an argument")
+    written = [i for i, x in enumerate(inside) if x.aux is not before[i] or i in signature.donated]
+    return Staged(
+        graph=replace(graph, out_structure=out_structure),
+        guards=[guard._replace(number=stage.final(guard.number)) for guard in guards],
+        failed=stage.failed,
+        places=reads.places,
+        keys=reads.keys,
+        captured=reads.inputs,
+        weak=[type(x) if type(x) in WEAK else None for x in reads.values],
+        scalars=[isinstance(x, np.generic) for x in reads.values],
+        by_order=stage.asks_for_order,
+        apart=_apart([*inside, *reads.values], written),
+        source=source_lines(became),
+    )
+
+
+def _refuse_bools(arguments: Arguments, signature: Signature, stage: Guarded) -> None:
+    """Raise if the function compares by identity with True or False, and has met a bool."""
     if (bool in signature.weak or stage.has_bools) and arguments.line_of_bool is not None:
         raise UnsupportedError(
             "it compares by identity with True or False, which no traced bool is; write `if x:`, or name the argument in "
             "static_argnames",
             arguments.line_of_bool,
         )
-    if stage.asks_for_order and not all(map(in_rows, reads.values)):
-        raise UnsupportedError("it writes in place, and an array that it reads outside is not in C order; pass it as an argument")
-    return Staged(
-        replace(graph, out_structure=out_structure),
-        [guard._replace(number=stage.final(guard.number)) for guard in guards],
-        stage.failed,
-        reads.places,
-        reads.keys,
-        reads.inputs,
-        [type(x) if type(x) in WEAK else None for x in reads.values],
-        [isinstance(x, np.generic) for x in reads.values],
-        stage.asks_for_order,
-        _apart([*inside, *reads.values], [i for i, x in enumerate(inside) if x.aux is not before[i] or i in signature.donated]),
-        source_lines(became),
-    )
 
 
 def _apart(inputs: Sequence[Any], written: Sequence[int]) -> list[tuple[int, int]]:

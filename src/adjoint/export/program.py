@@ -143,16 +143,13 @@ def _part(
 ) -> Part:
     """A function, or one of its derivatives, with the names of its inputs and results."""
     value = _staged(f, args, kwargs, source)
-    for given_name, t in zip(value.input_names, value.input_types, strict=True):
-        if t.dtype.kind not in "biufc":
-            raise ArgumentError(f"{given_name} of export has the dtype {t.dtype}; only numbers and bools can be exported")
+    _check_types(value)
     given, outputs = list(value.input_names), _output_names(value)
     if kind == "value":
         return _named(value, base, kind, given, outputs, passes)
     chosen, single = positions(argnums, len(args), "export")
     wanted = _leaves_of(value, chosen)  # names of the differentiated inputs
     bars, dots = [f"{x}_bar" for x in wanted], [f"{x}_dot" for x in wanted]
-    of_outputs = [f"{y}_dot" for y in outputs]
     tangents = args[chosen[0]] if single else tuple(args[i] for i in chosen)
 
     def made(transformed: Function, more: Any = None, inputs: Sequence[str] = (), names: Sequence[str] = ()) -> Part:
@@ -160,16 +157,6 @@ def _part(
         program = _staged(transformed, args if more is None else (*args, more), kwargs, source)
         named = given if more is None else _insert(value, args, inputs)
         return _named(program, f"{base}_{kind}", kind, named, list(names), passes)
-
-    def pushed(*all_args: Any, **named: Any) -> Any:
-        *primals, last = all_args
-        ts = (last,) if single else tuple(last)
-        return jvp(_on(f, primals, chosen, named), tuple(primals[i] for i in chosen), ts)
-
-    def pulled(*all_args: Any, **named: Any) -> Any:
-        *primals, bar = all_args
-        result = vjp(_on(f, primals, chosen, named), *[primals[i] for i in chosen])[1](bar)
-        return result[0] if single else result
 
     match kind:
         case "gradient":
@@ -183,9 +170,36 @@ def _part(
         case "hvp":
             return made(hvp(f, argnums), tangents, dots, [f"{x}_bar_dot" for x in wanted])
         case "jvp":
-            return made(pushed, tangents, dots, [*outputs, *of_outputs])
+            return made(_pushed(f, chosen, single), tangents, dots, [*outputs, *(f"{y}_dot" for y in outputs)])
     seeds = value.out_structure.unflatten([np.zeros(t.shape, t.dtype)[()] for t in value.output_types])
-    return made(pulled, seeds, [f"{y}_bar" for y in outputs], bars)
+    return made(_pulled(f, chosen, single), seeds, [f"{y}_bar" for y in outputs], bars)
+
+
+def _check_types(value: Program) -> None:
+    for name, t in zip(value.input_names, value.input_types, strict=True):
+        if t.dtype.kind not in "biufc":
+            raise ArgumentError(f"{name} of export has the dtype {t.dtype}; only numbers and bools can be exported")
+
+
+def _pushed(f: Function, chosen: Sequence[int], single: bool) -> Function:
+    """f and its jvp, with one more argument: the tangents of the chosen ones."""
+
+    def pushed(*args: Any, **named: Any) -> Any:
+        *primals, last = args
+        return jvp(_on(f, primals, chosen, named), tuple(primals[i] for i in chosen), (last,) if single else tuple(last))
+
+    return pushed
+
+
+def _pulled(f: Function, chosen: Sequence[int], single: bool) -> Function:
+    """The vjp of f by the chosen arguments, with one more argument: the cotangent of the result."""
+
+    def pulled(*args: Any, **named: Any) -> Any:
+        *primals, bar = args
+        result = vjp(_on(f, primals, chosen, named), *[primals[i] for i in chosen])[1](bar)
+        return result[0] if single else result
+
+    return pulled
 
 
 def _on(f: Function, primals: Sequence[Any], chosen: Sequence[int], named: dict[str, Any]) -> Function:

@@ -1,15 +1,14 @@
-"""Differences, sums and products along a sampled curve, and interpolation."""
+"""Differences, sums and products along a sampled curve, angles, and functions of slices."""
 
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from ..core.bind import Traced, is_staged
+from ..core.bind import is_staged
 from ..core.types import Value, canonical_axes, canonical_axis, dtype_of, ndim_of, shape_of
 from ..ops import broadcast as shapes
 from ..ops import convolve as convolutions
@@ -17,18 +16,13 @@ from ..ops import elementwise as ops
 from ..ops import index as indexing
 from ..ops import reduce as reductions
 from ..ops import shape as joins
-from ..ops import sort as sorts
-from ..ops.pairs import from_parts
 from ..ops.shift import difference, roll
-from ..staging.guard import Guarded
 from .arrange import along
 from .layout import held, held_by
 from .reduce import cumprod, cumsum
-from .shape import astype, broadcast_to, concatenate, moveaxis, ravel, stack
-from .statistics import is_known
+from .shape import astype, concatenate, moveaxis, ravel, stack
 from .table import implements, lift
 from .ufunc import deliver
-from .ways import kind_of
 
 
 def part(x: Value, axis: int, start: int | None, stop: int | None) -> Value:
@@ -302,78 +296,6 @@ def _components(a: Value, axis: int) -> list[Value]:
     return parts if len(parts) == 3 else [*parts, 0.0]
 
 
-# -- interpolation ----------------------------------------------------------------------------------------------
-
-
-@implements(np.interp)
-def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Value:
-    """Differentiable in x, xp and fp. At a knot the slope is the mean of both sides."""
-    x, xp, fp = _double(x), _double(xp), _double(fp)
-    if "c" in (dtype_of(x).kind, dtype_of(xp).kind):
-        raise TypeError("interp: x and xp are real numbers, and a complex one was given; pass np.real(x)")
-    if dtype_of(fp).kind == "c":  # infinite parts stay apart
-        parts = []
-        for f in (np.real, np.imag):
-            low, high = (None if end is None else f(end) for end in (left, right))
-            parts.append(interp(x, xp, f(fp), low, high, period))
-        return from_parts(*parts)
-    if ndim_of(xp) != 1 or shape_of(xp) != shape_of(fp):
-        raise ValueError("fp and xp are not of the same length.")
-    if not shape_of(xp)[0]:
-        raise ValueError("array of sample points is empty")
-    if period is not None:
-        x, xp, fp = _periodic(x, xp, fp, lift(period))
-        left = right = None
-    n = shape_of(xp)[0]
-    segment = sorts.searchsorted(xp, x, side="right")
-    knot = np.maximum(segment - 1, 0)
-    base = indexing.gather(xp, knot, axis=0)
-    below, above = ops.less(x, xp[0]), ops.greater(x, xp[n - 1])
-    # Segment 0 lies before the first knot and segment n behind the last: there the curve is flat.
-    gaps = diff(xp)
-    slopes = diff(fp) / shapes.where(ops.equal(gaps, 0), 1.0, gaps)
-    zero = np.zeros(1, dtype_of(slopes))
-    slopes = joins.concatenate(zero, slopes, zero, axis=0)
-    before = indexing.gather(sorts.searchsorted(xp, ops.stop_gradient(xp), side="left"), knot, axis=0)
-    other = shapes.where(ops.equal(x, base), before, segment)
-    slope = 0.5 * (indexing.gather(slopes, segment, axis=0) + indexing.gather(slopes, other, axis=0))
-    flat = ops.logical_or(below, above) if n > 1 else True
-    y = indexing.gather(fp, knot, axis=0) + slope * shapes.where(flat, 0.0, x - base)
-    finite = ops.isfinite(fp)
-    if is_known(finite) and not np.all(finite):
-        # At a knot its own value counts; a line that is lost between infinite ones is drawn from the other end.
-        following = np.minimum(knot + 1, n - 1)
-        with np.errstate(invalid="ignore"):
-            line = indexing.gather(slopes, segment, axis=0) * (x - indexing.gather(xp, following, axis=0))
-        line = line + indexing.gather(fp, following, axis=0)
-        line = shapes.where(ops.equal(x, base), indexing.gather(fp, knot, axis=0), line)
-        y = shapes.where(ops.isnan(y), line, y)
-    if left is not None:
-        y = shapes.where(below, _double(left), y)
-    if right is not None:
-        y = shapes.where(above, _double(right), y)
-    return y
-
-
-def _double(x: Any) -> Value:
-    """The value in double precision."""
-    x = lift(x)
-    kind = np.dtype(complex if dtype_of(x).kind == "c" else float)
-    return x if dtype_of(x) == kind else astype(x, kind)
-
-
-def _periodic(x: Value, xp: Value, fp: Value, period: Value) -> tuple[Value, Value, Value]:
-    """One period of samples in order, with the last one repeated in front and the first behind."""
-    if ndim_of(period) or (not isinstance(period, Traced) and period == 0):
-        raise ValueError("period must be a non-zero value")
-    period = ops.absolute(period)
-    x, xp = ops.remainder(x, period), ops.remainder(xp, period)
-    order = reductions.argsort(xp, axis=0, kind=None)
-    xp, fp = indexing.gather(xp, order, axis=0), indexing.gather(fp, order, axis=0)
-    xp = joins.concatenate(xp[-1:] - period, xp, xp[:1] + period, axis=0)
-    return x, xp, joins.concatenate(fp[-1:], fp, fp[:1], axis=0)
-
-
 # -- elementwise functions that are not ufuncs ------------------------------------------------------------------
 
 
@@ -407,77 +329,6 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * mat
     y = joins.concatenate(part(p, axis, 0, 1), y, axis=axis)
     kind = np.result_type(dtype_of(p), period if type(period) in (int, float) else dtype_of(lift(period)))
     return held(astype(y, kind) if dtype_of(y) != kind else y, "K", p)
-
-
-# -- grids between traced ends ----------------------------------------------------------------------------------
-
-
-@implements(np.linspace)
-def linspace(
-    start: Any,
-    stop: Any,
-    num: int = 50,
-    endpoint: bool = True,
-    retstep: bool = False,
-    dtype: Any = None,
-    axis: int = 0,
-    *,
-    device: Any = None,
-) -> Any:
-    a, b, num = lift(start), lift(stop), operator.index(num)
-    kind = np.result_type(kind_of(a), kind_of(b), 1.0)
-    a, b = (astype(x, kind) if dtype_of(x) != kind else x for x in (a, b))
-    shape = np.broadcast_shapes(shape_of(a), shape_of(b))
-    pieces = num - 1 if endpoint else num
-    i = np.arange(num).astype(np.finfo(kind).dtype).reshape((-1,) + (1,) * len(shape))
-    # With NumPy's operations, so that it is equal to the last bit: the edges of bins are counted by it.
-    step = (b - a) / pieces if pieces > 0 else b - a
-    y = i * step + a
-    tiny = ops.equal(step, 0)
-    if not isinstance(tiny, Traced) and np.any(tiny):  # of numbers whose quotient is no more than zero
-        y = i / max(pieces, 1) * (b - a) + a
-    y = shapes.broadcast_to(y, shape=(num, *shape)) if shape_of(y) != (num, *shape) else y
-    if endpoint and num > 1:
-        y = shapes.where(np.equal(i, num - 1), b, y)
-    if dtype is not None:
-        y = astype(ops.floor(y) if np.dtype(dtype).kind in "iu" else y, dtype)
-    y = y if axis == 0 else moveaxis(y, 0, axis)
-    return (y, (b - a) / pieces if pieces > 0 else np.nan) if retstep else y
-
-
-@implements(np.logspace)
-def logspace(
-    start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None, axis: int = 0
-) -> Value:
-    base = lift(base)
-    if ndim_of(base):
-        wide = np.broadcast_shapes(*map(shape_of, map(lift, (start, stop, base))))
-        start, stop, base = (broadcast_to(lift(x), wide) for x in (start, stop, base))
-        base = shapes.expand_dims(base, (canonical_axis(axis, len(wide) + 1),))
-    y = ops.power(base, linspace(start, stop, num, endpoint, axis=axis))
-    return y if dtype is None else astype(y, dtype)
-
-
-@implements(np.geomspace)
-def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Value:
-    a, b, num = lift(start), lift(stop), operator.index(num)
-    kind = np.result_type(dtype_of(a), dtype_of(b), np.float64, np.dtype(dtype))  # as in NumPy, never narrower
-    shape = np.broadcast_shapes(shape_of(a), shape_of(b))
-    a, b = (shapes.broadcast_to(astype(x, kind) if dtype_of(x) != kind else x, shape=shape) for x in (a, b))
-    zero = np.any(ops.logical_or(ops.equal(a, 0), ops.equal(b, 0)))
-    if (not isinstance(zero, Traced) or isinstance(zero.by, Guarded)) and zero:
-        raise ValueError("Geometric sequence cannot include zero")
-    if kind.kind == "c":  # a spiral: the principal logarithm of the ratio
-        y = a * ops.exp(linspace(np.zeros(()), ops.log(b / a), num, endpoint))
-    else:
-        sign = ops.sign(a)
-        y = ops.power(10.0, linspace(ops.log10(a / sign), ops.log10(b / sign), num, endpoint)) * sign
-    i = np.arange(num).reshape((-1,) + (1,) * len(shape))
-    if num:  # the ends are those given, not the exponentials of their logarithms
-        y = shapes.where(np.equal(i, 0), a, y)
-        y = shapes.where(np.equal(i, num - 1), b, y) if endpoint and num > 1 else y
-    y = y if axis == 0 else moveaxis(y, 0, axis)
-    return y if dtype is None else astype(y, dtype)
 
 
 # -- functions of slices ----------------------------------------------------------------------------------------

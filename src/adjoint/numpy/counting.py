@@ -13,8 +13,9 @@ from ..core.types import Value, dtype_of, ndim_of, shape_of
 from ..ops import elementwise as ops
 from ..ops import index as indexing
 from ..ops.sort import searchsorted
-from .calculus import diff, linspace
+from .calculus import diff
 from .concrete import primal
+from .grids import linspace
 from .selection import whole
 from .shape import astype, ravel
 from .table import holds_traced, implements, lift

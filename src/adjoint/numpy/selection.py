@@ -328,19 +328,18 @@ def unique(
     a = lift(ar)
     if axis is not None and not (canonical_axis(axis, ndim_of(a)) or ndim_of(a) > 1):
         axis = None
+    order: Any = None
     if axis is None:
-        flat, values = ravel(a), sorts.sort(ravel(a), 0)
-        differ: Any = ops.not_equal(read(values, slice(1, None)), read(values, slice(0, -1)))
-        if equal_nan and dtype_of(a).kind in "fc":
-            differ = ops.logical_and(differ, ops.logical_not(ops.isnan(read(values, slice(0, -1)))))
-        order = reductions.argsort(flat, axis=0, kind="stable") if return_index or return_inverse else None
+        values = sorts.sort(ravel(a), 0)
+        differ, n = _changes(values, equal_nan), shape_of(values)[0]
+        if return_index or return_inverse:
+            order = reductions.argsort(ravel(a), axis=0, kind="stable")
     else:
-        flat = shapes.moveaxis(a, canonical_axis(axis, ndim_of(a)), 0)
-        flat = reshape(flat, (shape_of(flat)[0], math.prod(shape_of(flat)[1:])))
-        order = _by_rows(flat)
-        rows = take(flat, order, 0)
-        differ = reductions.any_(ops.not_equal(read(rows, slice(1, None)), read(rows, slice(0, -1))), axis=(1,), keepdims=False)
-    n = shape_of(flat)[0]
+        rows = shapes.moveaxis(a, canonical_axis(axis, ndim_of(a)), 0)
+        rows = reshape(rows, (shape_of(rows)[0], math.prod(shape_of(rows)[1:])))
+        order, n = _by_rows(rows), shape_of(rows)[0]
+        rows = take(rows, order, 0)
+        differ = reductions.any_(_changes(rows, equal_nan=False), axis=(1,), keepdims=False)
     ranks = concatenate([np.zeros(min(n, 1), np.intp), np.cumsum(differ)])
     starts = _starts(ranks, n)
     counts = ops.sub(concatenate([read(starts, slice(1, None)), np.full(min(n, 1), n)]), starts)
@@ -359,6 +358,15 @@ def unique(
     if return_counts:
         extra.append(counts)
     return (values, *extra) if extra else values
+
+
+def _changes(values: Value, equal_nan: bool) -> Any:
+    """Which of sorted elements differ from the one before, without the first."""
+    before = read(values, slice(0, -1))
+    differ: Any = ops.not_equal(read(values, slice(1, None)), before)
+    if equal_nan and dtype_of(values).kind in "fc":
+        return ops.logical_and(differ, ops.logical_not(ops.isnan(before)))
+    return differ
 
 
 def _starts(ranks: Value, n: int) -> Value:

@@ -22,8 +22,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 #: Modules of this package that are loaded when a function is not found in the others.
 LATE = (
-    *("arrange", "calculus", "counting", "fft", "linalg", "missing", "mutate", "padding", "polynomials", "query", "selection"),
-    *("scimath", "statistics", "undispatched", "windows"),
+    *("arrange", "calculus", "counting", "fft", "grids", "interpolation", "linalg", "missing", "mutate", "padding"),
+    *("polynomials", "query", "scimath", "selection", "statistics", "undispatched", "windows"),
 )
 
 

@@ -77,6 +77,19 @@ def _row(e: Equation, types: dict[int, Type]) -> PlacedRow | None:
     return found if is_whole and 1 < length <= _MOST else None
 
 
+def _terms(root: Equation, sums: dict[int, Equation], inner: set[int]) -> list[Operand]:
+    """The terms of a sum, from left to right; `inner` are the sums in it."""
+    terms: list[Operand] = []
+    left: list[Operand] = [*reversed(root.inputs)]
+    while left:
+        o = left.pop()
+        if isinstance(o, int) and o in inner:
+            left += reversed(sums[o].inputs)
+        else:
+            terms.append(o)
+    return terms
+
+
 def _joined(
     root: Equation,
     sums: dict[int, Equation],
@@ -86,14 +99,7 @@ def _joined(
     free: int,
 ) -> list[Equation]:
     """The equations of a sum, with stacks of the places that cover the array; none if there are no such."""
-    terms: list[Operand] = []
-    left: list[Operand] = [*reversed(root.inputs)]
-    while left:
-        o = left.pop()
-        if isinstance(o, int) and o in inner:
-            left += reversed(sums[o].inputs)
-        else:
-            terms.append(o)
+    terms = _terms(root, sums, inner)
     groups: dict[Any, dict[int, int]] = {}
     for o in terms:
         if isinstance(o, int) and o in rows and uses[o] == 1:

@@ -75,25 +75,9 @@ def quad(
         return _scipy.quad(func, a, b, args, **options)
     args = args if isinstance(args, tuple) else (args,)
     a, b = plain(a), plain(b)
-
-    def close(func: Any) -> Any:
-        return lambda t: func(t, *args)
-
-    def solve(functions: dict[str, Any], given: Any) -> Any:
-        return _scipy.quad(functions["f"], *given, **options)
-
-    result = None
-    for staged in host.ways({"f": func}) if host.is_deferred() else ():
-        of = close(staged["f"])
-        result = host.called(solve, {"f": of}, (), (a, b))
-        if result is not None:
-            break
-    if result is None:
-        of = close(func)
-        noted = Noted(of, _WHAT)
-        result = solve({"f": noted}, (number(a, _WHAT), number(b, _WHAT)))
-        if not (noted.traced or is_traced(a) or is_traced(b)):
-            return result
+    of, result, depends = _by_scipy(func, args, a, b, options)
+    if not depends:
+        return result
     if weight is not None:
         raise UnsupportedError("quad with weight= has no derivative; multiply the function by the weight")
     tolerance = anp.maximum(epsabs, epsrel * abs(result[0]))
@@ -108,6 +92,26 @@ def quad(
             f"{number(total, _WHAT)}; divide the range at its singularities"
         )
     return (with_value(total, result[0]), *result[1:])
+
+
+def _by_scipy(func: Any, args: tuple[Any, ...], a: Any, b: Any, options: dict[str, Any]) -> tuple[Any, Any, bool]:
+    """The integrand, SciPy's result, and whether that depends on traced values. A compiled program calls SciPy where it can."""
+
+    def close(func: Any) -> Any:
+        return lambda t: func(t, *args)
+
+    def solve(functions: dict[str, Any], given: Any) -> Any:
+        return _scipy.quad(functions["f"], *given, **options)
+
+    for staged in host.ways({"f": func}) if host.is_deferred() else ():
+        of = close(staged["f"])
+        result = host.called(solve, {"f": of}, (), (a, b))
+        if result is not None:
+            return of, result, True
+    of = close(func)
+    noted = Noted(of, _WHAT)
+    result = solve({"f": noted}, (number(a, _WHAT), number(b, _WHAT)))
+    return of, result, noted.traced or is_traced(a) or is_traced(b)
 
 
 def _is_near(total: Any, value: Any, distance: Any) -> bool:

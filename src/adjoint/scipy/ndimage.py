@@ -27,14 +27,14 @@ NEAREST, WRAP, REFLECT, MIRROR, CONSTANT, GRID_WRAP, GRID_CONSTANT = range(7)  #
 
 
 def _inside(i: Any, n: int, mode: int) -> Any:
-    """The places inside an axis of n elements that stand for places beyond its ends."""
+    """The places inside an axis of n elements that stand for places beyond its ends, which may be traced."""
     if mode == NEAREST:
-        return np.clip(i, 0, n - 1)
+        return anp.clip(i, 0, n - 1)
     if mode in (WRAP, GRID_WRAP):
         return i % n
     period = 2 * n if mode == REFLECT else max(2 * n - 2, 1)
     i = i % period
-    return np.where(i < n, i, period - (1 if mode == REFLECT else 0) - i)
+    return anp.where(i < n, i, period - (1 if mode == REFLECT else 0) - i)
 
 
 def _extended(x: Any, axis: int, before: int, after: int, mode: int, cval: float) -> Any:
@@ -151,22 +151,11 @@ def _interpolated(x: Any, coordinates: Sequence[Any], order: int, mode: int, cva
         for (i, w), n in zip(corner, x.shape, strict=True):
             is_beyond = is_beyond | (i < 0) | (i > n - 1) if mode == GRID_CONSTANT else is_beyond
             fold = NEAREST if mode in (CONSTANT, GRID_CONSTANT) else mode
-            places.append(_folded(i, n, fold))
+            places.append(_inside(i, n, fold))
             weight = weight * w
         value = x[tuple(places)]
         total = total + weight * (anp.where(is_beyond, cval, value) if mode == GRID_CONSTANT else value)
     return total if mode != CONSTANT else anp.where(outside, cval, total)
-
-
-def _folded(i: Any, n: int, mode: int) -> Any:
-    """Integer places inside an axis, of values that may be traced."""
-    if mode == NEAREST:
-        return anp.clip(i, 0, n - 1)
-    if mode in (WRAP, GRID_WRAP):
-        return i % n
-    period = 2 * n if mode == REFLECT else max(2 * n - 2, 1)
-    i = i % period
-    return anp.where(i < n, i, period - (1 if mode == REFLECT else 0) - i)
 
 
 def _geometric_transform(

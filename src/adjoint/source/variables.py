@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import types
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -103,51 +103,62 @@ def _is_shared(cell: types.CellType | Attribute) -> bool:
     return is_part or sys.getrefcount(cell.cell_contents) > own
 
 
+def _cannot_change(x: Any) -> bool:
+    """Whether an object has no state that a body could change: a number, a library, an object of ours."""
+    if isinstance(x, (str, bytes, np.generic, int, float, complex, types.ModuleType)) or x is UNBOUND:
+        return True
+    if isinstance(x, type) and is_library(x.__module__):
+        return True
+    return is_own(type(x).__module__) and not isinstance(x, Traced)
+
+
 class Surroundings:
     """The objects that a body can reach by its variables, as they are before it is staged."""
 
     def __init__(self, cells: Cells, state: Collection[str], assigned: Collection[str], rows: Collection[Any] = ()) -> None:
-        own = {id(cell): name for name, cell in cells.by_name.items()}
         #: Variables that the body assigns by a call only, if at all, and those of functions that it can call.
         self.cells = [(name, cell, contents(cell)) for name, cell in cells.by_name.items() if name not in {*state, *assigned}]
         self.arrays: list[tuple[str, Any, Any]] = []  # name of the variable, array, state
         self.objects: list[Snapshot] = []
+        own = set(map(id, cells.by_name.values()))
         seen: set[int] = set()
         waiting: deque[tuple[str, Any]] = deque((name, cells[name]) for name in cells.by_name if name not in state)
         waiting.extend(("the array that it runs over", row) for row in rows)
         while waiting:
             name, x = waiting.popleft()
-            if (
-                id(x) in seen
-                or x is UNBOUND
-                or isinstance(x, (str, bytes, np.generic, int, float, complex, types.ModuleType))
-                or (isinstance(x, type) and is_library(x.__module__))
-                or (is_own(type(x).__module__) and not isinstance(x, Traced))
-            ):
+            if id(x) in seen or _cannot_change(x):
                 continue
             if len(seen) > _MOST_OBJECTS:
                 raise NotStagedError(f"it can reach more than {_MOST_OBJECTS} objects, too many to watch")
             seen.add(id(x))
-            if isinstance(x, Traced):
-                self.arrays.append((name, x, (x.by, x.value, x.aux)))
-                if x.by is FRESH:
-                    self.arrays.append((name, x.value, x.value.copy(order="K")))
-                continue
-            if isinstance(x, np.ndarray) and x.dtype.kind in "biufc":
-                self.arrays.append((name, x, x.copy(order="K")))
-                continue
-            if is_beyond_undoing(x):
-                raise NotStagedError(f"it can reach {name}, {with_article(type(x).__name__)}, and using it could not be undone")
-            if isinstance(x, types.FunctionType):
-                if is_library(x.__globals__.get("__name__")):
-                    continue
-                for key, cell in zip(x.__code__.co_freevars, x.__closure__ or (), strict=True):
-                    if id(cell) not in own:
-                        self.cells.append((f"{key} of {x.__name__}", cell, contents(cell)))
-                        waiting.append((f"{key} of {x.__name__}", contents(cell)))
-            elif (found := snapshot(name, x)) is not None:
-                self.objects.append(found)
-            waiting.extend(children(name, x))
+            waiting.extend(self._keep(name, x, own))
+
+    def _keep(self, name: str, x: Any, own: Collection[int]) -> Iterable[tuple[str, Any]]:
+        """Keep the state of an object; returns what can be reached from it, by name."""
+        if isinstance(x, Traced):
+            self.arrays.append((name, x, (x.by, x.value, x.aux)))
+            if x.by is FRESH:
+                self.arrays.append((name, x.value, x.value.copy(order="K")))
+            return ()
+        if isinstance(x, np.ndarray) and x.dtype.kind in "biufc":
+            self.arrays.append((name, x, x.copy(order="K")))
+            return ()
+        if is_beyond_undoing(x):
+            raise NotStagedError(f"it can reach {name}, {with_article(type(x).__name__)}, and using it could not be undone")
+        if isinstance(x, types.FunctionType):
+            if is_library(x.__globals__.get("__name__")):
+                return ()
+            return [*self._keep_cells(x, own), *children(name, x)]
+        if (found := snapshot(name, x)) is not None:
+            self.objects.append(found)
+        return children(name, x)
+
+    def _keep_cells(self, f: types.FunctionType, own: Collection[int]) -> list[tuple[str, Any]]:
+        """Keep the variables of a function's closure, but for those of the body itself."""
+        closure = zip(f.__code__.co_freevars, f.__closure__ or (), strict=True)
+        found = [(f"{key} of {f.__name__}", cell, contents(cell)) for key, cell in closure if id(cell) not in own]
+        self.cells += found
+        return [(name, x) for name, _, x in found]
 
     def assigned(self) -> set[str]:
         """The variables that a call has assigned; asked before they are restored."""

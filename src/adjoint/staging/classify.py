@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.home import package_of
 from ..core.places import Load
 from .reach import is_library, is_of_library, is_ours, is_users
 
@@ -110,6 +111,18 @@ def is_function(x: Any) -> bool:
     if is_ours(type(x).__module__):
         return is_function(getattr(x, "__wrapped__", None))
     return callable(x) and not isinstance(x, (type, *FIXED)) and not is_of_library(type(x))
+
+
+def never_changes(value: Any) -> bool:
+    """Whether an object is immutable, or does not affect the result."""
+    if isinstance(value, FIXED) and not (isinstance(value, io.IOBase) and value.readable()):
+        return True
+    return type(value) is object or package_of(type(value).__module__) in FIXED_MODULES
+
+
+def hides_changes(cls: type) -> bool:
+    """Whether objects of a class keep their contents where Python's attributes do not show them."""
+    return cls.__module__ in ("weakref", "_weakrefset") or any(c.__module__ == "_ctypes" for c in cls.__mro__)
 
 
 def fits(value: Any) -> bool:

@@ -23,7 +23,6 @@ import copy
 import decimal
 import enum
 import functools
-import io
 import operator
 import threading
 import types
@@ -49,7 +48,6 @@ from .classify import (
     EMPTY,
     EQUAL,
     FIXED,
-    FIXED_MODULES,
     MEMO,
     NUMBERS,
     PLAIN,
@@ -58,8 +56,10 @@ from .classify import (
     empty_like,
     fill,
     fits,
+    hides_changes,
     is_function,
     load_of,
+    never_changes,
 )
 from .lazy import Elsewhere
 from .memo import Memo
@@ -338,86 +338,104 @@ class Reads:
         if cls in (set, deque) and not is_plain:
             raise self.refuse(f"reads {at.name}, an outside {cls.__name__} of objects; {advice(at.name)}")
         if cls in (set, deque) or (is_plain and len(items_of(value)) > MOST_ITEMS):
-            same, seen = Equal(value), copy.copy(value)
-            self.find(value, self.note(at, Check.TEST, same), seen)
-            self.unwritten.append((at.name, lambda: same(seen)))
-            return seen
-        is_space = cls is types.SimpleNamespace
-        owner = self.note(at, Check.TYPE, cls) if is_space else self.note(at, Check.LENGTH, (cls, len(value)))
-
-        held = owner
-        if is_space:
-            where = At(Load.ATTRIBUTE, owner, "__dict__", f"the attributes of {at.name}", True)
-            held = self.note(where, Check.LENGTH, (dict, len(vars(value))))
-        self.note_order(value, held, at.name)
-
-        def item(key: Any) -> At:
-            name = f"{at.name}.{key}" if is_space else f"{at.name}[{key!r}]"
-            return At(Load.ENTRY if is_space else load_of(value), held, key, name, True)
-
-        seen = None if isinstance(value, tuple) else empty_like(cls, value)
-        if seen is not None:  # registered before its items, since it may contain itself
+            return self._whole(value, at)
+        owner, places = self._opened(value, at)
+        if isinstance(value, tuple):
+            found = {key: self.met(x, places[key]) for key, x in items_of(value).items()}
+            seen: Any = cls._make(found.values()) if hasattr(cls, "_make") else tuple(found.values())
             self.find(value, owner, seen)
+            return seen
+        seen = empty_like(cls, value)
+        self.find(value, owner, seen)  # registered before its items, since it may contain itself
+        self._check_keys(value, at)
+        found = {key: self.met(x, places[key]) for key, x in items_of(value).items()}
+        fill(seen, found)
+        self.unwritten.append((at.name, lambda: same_items(items_of(seen), found)))
+        return seen
+
+    def _whole(self, value: Any, at: At) -> Any:
+        """A copy of a container that each call compares as a whole."""
+        same, seen = Equal(value), copy.copy(value)
+        self.find(value, self.note(at, Check.TEST, same), seen)
+        self.unwritten.append((at.name, lambda: same(seen)))
+        return seen
+
+    def _opened(self, value: Any, at: At) -> tuple[int, dict[Any, At]]:
+        """The place of a container whose items are read one by one, and where each of them is."""
+        if isinstance(value, types.SimpleNamespace):
+            owner = self.note(at, Check.TYPE, type(value))
+            where = At(Load.ATTRIBUTE, owner, "__dict__", f"the attributes of {at.name}", True)
+            attributes = self.note(where, Check.LENGTH, (dict, len(vars(value))))
+            self.note_order(value, attributes, at.name)
+            return owner, {key: At(Load.ENTRY, attributes, key, f"{at.name}.{key}", True) for key in items_of(value)}
+        owner = self.note(at, Check.LENGTH, (type(value), len(value)))
+        self.note_order(value, owner, at.name)
+        load = load_of(value)
+        return owner, {key: At(load, owner, key, f"{at.name}[{key!r}]", True) for key in items_of(value)}
+
+    def _check_keys(self, value: Any, at: At) -> None:
+        """Refuse a dict with keys that may change."""
         for key in value if isinstance(value, dict) else ():
             if not isinstance(key, (*EQUAL, *FIXED, type)) and self.fixed(key) is not key:
                 raise self.refuse(
                     f"reads {at.name}, an outside dict with keys of the class {type(key).__name__}; {advice(at.name)}"
                 )
-        found = {key: self.met(x, item(key)) for key, x in items_of(value).items()}
-        if isinstance(value, tuple):
-            seen = cls._make(found.values()) if hasattr(cls, "_make") else tuple(found.values())
-            self.find(value, owner, seen)
-            return seen
-        fill(seen, found)
-        self.unwritten.append((at.name, lambda: same_items(items_of(seen), found)))
-        return seen
 
     def _object(self, value: Any, at: At) -> Any:
-        """Anything else: watched if its class is written in Python, returned unchanged if immutable, or refused."""
-        replaced = stand_in(value, at.name)
-        if replaced is not value:
+        """Anything else: replaced, returned unchanged if immutable, watched if its class is written in Python, or refused."""
+        replaced = self._replaced(value, at)
+        if replaced is not None:
             return self.fix(at, value, replaced)
-        if (ours := counterpart(value)) is not None:
-            return self.fix(at, value, ours)
-        if isinstance(value, MEMO):
-            return self.fix(at, value, Memo(self, value, at.name))
-        if isinstance(value, types.MethodType):
-            return self.fix(at, value, types.MethodType(self.fixed(value.__func__), self.fixed(value.__self__)))
-        if type(value) is Quick:
-            return self.fix(at, value)
         if isinstance(value, functools.partial):
-            self.fix(at, value)
-            parts = {name: At(Load.ATTRIBUTE, value, name, f"{at.name}.{name}") for name in ("func", "args", "keywords")}
-            function, args, keywords = (self.met(getattr(value, name), part) for name, part in parts.items())
-            new = functools.partial(function, *args, **keywords)
-            vars(new).update({name: self._attribute_of(value, name, x) for name, x in vars(value).items()})
-            return new
-        cls = type(value)
+            return self._partial(value, at)
         if isinstance(value, threading.local):
             raise self.refuse(f"reads {at.name}, which differs from thread to thread; {advice(at.name)}")
-        if is_ours(cls.__module__):
-            return self.fix(at, value, self._rewrapped(value))
-        if callable(value) and (replaced := self.of_numpy(value)) is not None:
-            return self.fix(at, value, replaced)
         if isinstance(value, np.ufunc) and value.__name__.endswith("(vectorized)"):
             raise self.refuse(f"calls {at.name}, whose Python function np.frompyfunc hides; call that function")
+        self._note_code_of(value, at)
+        if never_changes(value):
+            return self.fix(at, value)
+        if hasattr(type(value), "__next__"):
+            raise self.refuse(f"reads {at.name}, an outside iterator, whose next item differs at each call; {advice(at.name)}")
+        if hides_changes(type(value)) or not self.objects.watch(value, at):
+            what = f"an outside {type(value).__name__} whose changes cannot be detected"
+            raise self.refuse(f"reads {at.name}, {what}; {advice(at.name)}")
+        return value
+
+    def _replaced(self, value: Any, at: At) -> Any:
+        """What stands for an object in the copy of the function; None if it is for `_object` to decide."""
+        replaced = stand_in(value, at.name)
+        if replaced is not value:
+            return replaced
+        if (ours := counterpart(value)) is not None:
+            return ours
+        if isinstance(value, MEMO):
+            return Memo(self, value, at.name)
+        if isinstance(value, types.MethodType):
+            return types.MethodType(self.fixed(value.__func__), self.fixed(value.__self__))
+        if type(value) is Quick:
+            return value
+        if is_ours(type(value).__module__):
+            return self._rewrapped(value)
+        return self.of_numpy(value) if callable(value) else None
+
+    def _partial(self, value: functools.partial[Any], at: At) -> functools.partial[Any]:
+        """The partial of what stands for its function and arguments."""
+        self.fix(at, value)
+        parts = {name: At(Load.ATTRIBUTE, value, name, f"{at.name}.{name}") for name in ("func", "args", "keywords")}
+        function, args, keywords = (self.met(getattr(value, name), part) for name, part in parts.items())
+        new = functools.partial(function, *args, **keywords)
+        vars(new).update({name: self._attribute_of(value, name, x) for name, x in vars(value).items()})
+        return new
+
+    def _note_code_of(self, value: Any, at: At) -> None:
+        """Note what an object reads when it is called or compared, which its class does not tell."""
         if isinstance(value, np.vectorize):
             self.uncopied.constant(value.pyfunc, At(Load.ATTRIBUTE, value, "pyfunc", f"{at.name}.pyfunc"), self.names)
         if isinstance(value, (operator.attrgetter, operator.methodcaller)):
             self.names |= ASKS_FOR_ANY
         if isinstance(value, enum.Enum):
             self._own_class.append((value, at.name))
-        if isinstance(value, FIXED) and not (isinstance(value, io.IOBase) and value.readable()):
-            return self.fix(at, value)
-        if package_of(cls.__module__) in FIXED_MODULES or cls is object:
-            return self.fix(at, value)
-        if cls.__module__ in ("weakref", "_weakrefset") or any(c.__module__ == "_ctypes" for c in cls.__mro__):
-            raise self.refuse(f"reads {at.name}, an outside {cls.__name__} whose changes cannot be detected; {advice(at.name)}")
-        if hasattr(cls, "__next__"):
-            raise self.refuse(f"reads {at.name}, an outside iterator, whose next item differs at each call; {advice(at.name)}")
-        if self.objects.watch(value, at):
-            return value
-        raise self.refuse(f"reads {at.name}, an outside {cls.__name__} whose changes cannot be detected; {advice(at.name)}")
 
     def _rewrapped(self, value: Any) -> Any:
         """An adjoint object that wraps user functions, such as grad(f), rebuilt around hooked functions."""

@@ -446,7 +446,7 @@ def earthquakes(load, np):
 def speech(load, np):
     m, utils = load("pystoi"), load("pystoi.utils")
     rng = numpy.random.default_rng(0)
-    clean, noise = rng.standard_normal(6000), rng.standard_normal(6000)
+    clean, noise = rng.standard_normal(4500), rng.standard_normal(4500)
     yield "intelligibility", lambda e: m.stoi(clean, clean + e * noise, 10000), 0.3
     yield "by the clean signal", lambda e: m.stoi(clean + e * noise, clean, 10000), 0.3
     yield "resampled", lambda e: np.sum(utils.resample_oct(clean[:60] ** 2 + e * noise[:60], 3, 2) ** 2), 0.3

@@ -8,8 +8,8 @@ from on_device import both_orders, on_cpu
 
 from adjoint.compiler.cuda import layout
 
-ASKED = asked(25)
-CHUNK = 25
+ASKED = asked(12, at_night=75)
+CHUNK = 12
 
 
 def check(f, args, what, loose=10.0):

@@ -72,16 +72,18 @@ def _copied(kernel: Kernel, store: Store) -> Buffer | None:
 def _is_dead(lowered: Lowered, copying: Kernel, store: Store, old: Buffer) -> bool:
     """Whether nothing reads the old buffer when its copy is changed, and nothing changes it behind the copy."""
     new, position = store.view.buffer, lowered.steps.index(copying)
-    if sum(view.buffer is new for view in copying.writes()) != 1 or any(view.buffer in (old, new) for view in _asked(lowered)):
-        return False
-    if copying.chunks > 1 and copying.reductions:  # which may have partial results for each piece
+    is_asked = any(view.buffer in (old, new) for view in _asked(lowered))
+    is_also_written = sum(view.buffer is new for view in copying.writes()) != 1
+    has_partial_results = copying.chunks > 1 and copying.reductions  # one for each piece
+    if is_asked or is_also_written or has_partial_results:
         return False
     reads = [{view.buffer for view in step.reads()} for step in lowered.steps]
     writes = [{view.buffer for view in step.writes()} for step in lowered.steps]
     users = [n for n, (read, written) in enumerate(zip(reads, writes, strict=True)) if {old, new} & (read | written)]
-    if any(isinstance(lowered.steps[n], (RowTiles, PointTiles, ParallelGroup)) for n in users):
-        return False
-    if any(new in reads[n] | writes[n] for n in users if n < position) or any(old in writes[n] for n in users if n >= position):
+    is_grouped = any(isinstance(lowered.steps[n], (RowTiles, PointTiles, ParallelGroup)) for n in users)
+    new_is_used_before = any(new in reads[n] | writes[n] for n in users if n < position)
+    old_is_changed_later = any(old in writes[n] for n in users if n >= position)
+    if is_grouped or new_is_used_before or old_is_changed_later:
         return False
     first_change = next((n for n in users if n != position and new in writes[n]), None)
     last_read = max(n for n in users if old in reads[n])

@@ -73,22 +73,34 @@ def expanded(
     if args and not any(np.size(x) for x in args):  # nothing to compute from: the results are constants
         made = op.impl(*(np.zeros(np.shape(x), dtype_of(x)) for x in args), **params)
         return tuple(_of_type(y, t) for y, t in zip(made if op.many else [made], results, strict=True))
-    if op in _OF_MATRICES:
-        args = [cast_to(x, np.dtype(np.float64)) if dtype_of(x).kind in "biu" else x for x in args]
-    elif op in (cumsum, cumprod):  # of few bits, in more
-        args = [cast_to(x, results[0].dtype) for x in args]
-    elif op is ew.ldexp:
-        args = [cast_to(args[0], results[0].dtype), args[1]]
-    expansion = first.get(op) or EXPANSIONS.get(op) or (op.scalar if callable(op.scalar) else None)
-    if expansion is not None and (isinstance(op, Elementwise) or expansion is op.scalar) and op not in OF_COMPLEX:
-        expansion = None if any(dtype_of(x).kind == "c" for x in args) else expansion
-    made = NotImplemented if expansion is None else expansion(*args, **params)
+    expansion = _expansion(op, args, first)
+    made = NotImplemented if expansion is None else expansion(*_promoted(op, args, results), **params)
     if made is NotImplemented:
         return None
     made = made if op.many else (made,)
     if any(t.dtype.kind == "c" and dtype_of(y).kind != "c" for y, t in zip(made, results, strict=True)):
         return None  # such as the root of a negative number
     return tuple(_of_type(y, t) for y, t in zip(made, results, strict=True))
+
+
+def _expansion(op: Op, args: Sequence[Any], first: Mapping[Op, Expansion]) -> Expansion | None:
+    """The expansion of an op for such operands. Those of functions of numbers hold for real ones, others are in `OF_COMPLEX`."""
+    found = first.get(op) or EXPANSIONS.get(op) or (op.scalar if callable(op.scalar) else None)
+    is_of_numbers = isinstance(op, Elementwise) or found is op.scalar
+    if is_of_numbers and op not in OF_COMPLEX and any(dtype_of(x).kind == "c" for x in args):
+        return None
+    return found
+
+
+def _promoted(op: Op, args: Sequence[Any], results: Sequence[Type]) -> Sequence[Any]:
+    """The operands with the dtypes in which NumPy computes."""
+    if op in _OF_MATRICES:
+        return [cast_to(x, np.dtype(np.float64)) if dtype_of(x).kind in "biu" else x for x in args]
+    if op in (cumsum, cumprod):  # of few bits, in more
+        return [cast_to(x, results[0].dtype) for x in args]
+    if op is ew.ldexp:
+        return [cast_to(args[0], results[0].dtype), args[1]]
+    return args
 
 
 def _of_type(y: Any, type_: Type) -> Any:
