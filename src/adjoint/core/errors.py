@@ -73,12 +73,12 @@ def on_line(line: str) -> Iterator[None]:
         written_on.reset(token)
 
 
-def user_line() -> str:
-    """`model.py:12` of the innermost frame that is the user's, or '' when there is none."""
-    frame: types.FrameType | None = sys._getframe(1)
-    known = _modules.get
+def user_line(ours: int = 1) -> str:
+    """`model.py:12` of the innermost frame that is the user's, or '' when there is none. So many frames are known to be ours."""
+    frame: types.FrameType | None = sys._getframe(ours)
+    known, get = _modules.get, dict.get  # that of a staged function's globals is written in Python
     while frame is not None:
-        if not known(frame.f_globals.get("__name__", "")):
+        if not known(get(frame.f_globals, "__name__", "")):
             code = frame.f_code
             held = _lines.get(id(code))
             if held is not None:
