@@ -202,10 +202,13 @@ def _handlers(code: types.CodeType) -> list[_Handled]:
     parse: Any = getattr(dis, "_parse_exception_table", None)
     if parse is None:
         return [_Handled(0, len(code.co_code))]
+    handled = parse(code)
+    if not handled:  # in most functions; reading the instructions of a long one takes long
+        return []
     instructions = list(dis.get_instructions(code))
     noting = {i.offset: place for place, i in enumerate(instructions) if i.opname == "PUSH_EXC_INFO"}
     known = "PUSH_EXC_INFO" in dis.opmap
-    entries = [e for e in parse(code) if e.target in noting or not known]
+    entries = [e for e in handled if e.target in noting or not known]
     return [_Handled(e.start, e.end, _names_our_errors(instructions[noting.get(e.target, 0) :])) for e in entries]
 
 
