@@ -137,10 +137,10 @@ def best(call, seconds=0.3):
     """The shortest time of a call, in microseconds."""
     began, shortest = time.perf_counter(), np.inf
     call()
-    while time.perf_counter() - began < seconds:
+    while shortest == np.inf or time.perf_counter() - began < seconds:
         start = time.perf_counter()
         count = 0
-        while count < 100 and time.perf_counter() - start < 1e-3:
+        while not count or (count < 100 and time.perf_counter() - start < 1e-3):
             call()
             count += 1
         shortest = min(shortest, (time.perf_counter() - start) / count)

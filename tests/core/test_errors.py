@@ -1,5 +1,6 @@
 """Bad input raises an error of the right class that names the user's line and says what to write instead."""
 
+import dis
 import os
 import pickle
 import types
@@ -288,6 +289,17 @@ def test_the_line_of_each_instruction(f):
         name = os.path.basename(code.co_filename)
         wanted = [f"{name}:{line or code.co_firstlineno}" for line, *_ in code.co_positions()]
         assert errors._lines_of(code) == wanted
+
+
+@pytest.mark.parametrize(("body", "reads"), [("x = x + 1", 0), ("try: x = x + 1\n    except ValueError: pass", 1)])
+def test_instructions_are_read_only_where_errors_are_caught(monkeypatch, body, reads):
+    read = []
+    instructions = dis.get_instructions
+    monkeypatch.setattr(dis, "get_instructions", lambda code: read.append(code) or instructions(code))
+    space = {}
+    exec(f"def f(x):\n    {body}\n    return x\n", space)
+    assert bool(errors._handlers(space["f"].__code__)) == bool(reads)
+    assert len(read) == reads
 
 
 def test_the_lines_of_a_long_function():

@@ -8,6 +8,7 @@ import pytest
 
 import adjoint as ad
 from adjoint.compiler.jit import CompileWarning
+from adjoint.staging.objects import Objects
 
 X = np.array([0.3, -1.2, 2.0])
 
@@ -171,6 +172,21 @@ def test_attributes_that_are_left_to_getattr():
     assert f(x) == 6.0
     (programs,) = f.specializations.values()
     assert any("left to __getattr__" in line for program in programs for line in program.report())
+
+
+def test_attributes_that_are_left_to_getattr_are_sought_once(monkeypatch):
+    sought = []
+    read = Objects._read_attribute
+    monkeypatch.setattr(Objects, "_read_attribute", lambda self, x, name, at: (sought.append(name), read(self, x, name, at))[1])
+    space = Namespace()
+
+    def f(x):
+        for _ in range(20):
+            x = space.sin(x) + (1.0 if hasattr(space, "missing") else 2.0)
+        return x
+
+    assert ad.jit(f)(0.5) == pytest.approx(f(0.5), rel=1e-14)
+    assert sorted(sought) == ["missing", "sin"]
 
 
 def test_an_attribute_that_fails_is_the_users_error():

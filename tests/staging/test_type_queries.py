@@ -15,6 +15,7 @@ import pytest
 import adjoint as ad
 from adjoint.compiler.jit import CompileWarning
 from adjoint.compiler.specialization import Specialization
+from adjoint.staging import type_queries
 from adjoint.staging.type_queries import compares_identity
 
 
@@ -68,6 +69,17 @@ def test_types_of_other_things_do_not_matter():
     f = ad.jit(Model())
     np.testing.assert_array_equal(f(np.ones(2)), [10.0, 10.0])
     assert not f.eager
+
+
+@pytest.mark.parametrize("lines", [1, 3000])
+def test_the_instructions_of_a_function_without_is_are_not_read(monkeypatch, lines):
+    """Reading those of a long function takes as long as the rest of a first call of a short one."""
+    read = []
+    monkeypatch.setattr(type_queries.dis, "get_instructions", lambda code: read.append(code) or iter(()))
+    space = {"np": np, "__name__": "lines_of_this_test"}
+    exec("def f(x):\n" + "    x = np.sin(x) + 1.0\n" * lines + "    return x\n", space)
+    assert not compares_identity(space["f"])
+    assert not read
 
 
 def test_identity():

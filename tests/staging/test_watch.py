@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import adjoint as ad
+from adjoint.staging.modules import Modules
 from adjoint.staging.watch import Hooks, same_items
 
 
@@ -54,3 +55,35 @@ def test_classes_that_cannot_be_hooked():
         assert hooks.add(Model)
         assert not hooks.add(int)
     assert "__getattribute__" not in vars(Model)
+
+
+@pytest.mark.parametrize("uses", [1, 30])
+def test_names_are_looked_up_once(monkeypatch, uses):
+    """Globals, builtins, and names that are neither; each use of a builtin asks the globals first."""
+    asked = []
+    entry = Modules.entry
+
+    def counted(self, names, name):
+        asked.append(name)
+        return entry(self, names, name)
+
+    monkeypatch.setattr(Modules, "entry", counted)
+    space = {"__name__": "names_of_this_test", "rate": 2.0}
+    text = f"""
+def f(x):
+    for _ in range({uses}):
+        x = abs(x) * float(rate)
+        try:
+            nothing
+        except NameError:
+            x = x + len("ab")
+    return x
+"""
+    exec(text, space)
+    compiled = ad.jit(space["f"])
+    assert compiled(1.0) == space["f"](1.0)
+    assert sorted(asked) == ["NameError", "abs", "float", "len", "nothing", "range", "rate"]
+    space["abs"] = lambda x: -x  # a global of the name of a builtin
+    assert compiled(1.0) == space["f"](1.0)
+    space["nothing"] = None
+    assert compiled(1.0) == space["f"](1.0)

@@ -271,6 +271,7 @@ class Traced(metaclass=_HiddenMethods):
 
 _OURS = f"{OWN}."
 _COPIES = f"{COPIES}."
+_ours: dict[str, bool] = {}  # by the name of the module
 
 
 def is_ours(frame: types.FrameType | None) -> bool:
@@ -278,7 +279,10 @@ def is_ours(frame: types.FrameType | None) -> bool:
     if frame is None:
         return False
     name = frame.f_globals.get("__name__", "")
-    return name.startswith(_OURS) and not name.startswith(_COPIES)
+    known = _ours.get(name)
+    if known is None:
+        known = _ours[name] = name.startswith(_OURS) and not name.startswith(_COPIES)
+    return known
 
 
 def called_from_outside(f: Callable[..., Any]) -> Callable[..., Any]:

@@ -73,12 +73,12 @@ def on_line(line: str) -> Iterator[None]:
         written_on.reset(token)
 
 
-def user_line() -> str:
-    """`model.py:12` of the innermost frame that is the user's, or '' when there is none."""
-    frame: types.FrameType | None = sys._getframe(1)
-    known = _modules.get
+def user_line(ours: int = 1) -> str:
+    """`model.py:12` of the innermost frame that is the user's, or '' when there is none. So many frames are known to be ours."""
+    frame: types.FrameType | None = sys._getframe(ours)
+    known, get = _modules.get, dict.get  # that of a staged function's globals is written in Python
     while frame is not None:
-        if not known(frame.f_globals.get("__name__", "")):
+        if not known(get(frame.f_globals, "__name__", "")):
             code = frame.f_code
             held = _lines.get(id(code))
             if held is not None:
@@ -202,10 +202,13 @@ def _handlers(code: types.CodeType) -> list[_Handled]:
     parse: Any = getattr(dis, "_parse_exception_table", None)
     if parse is None:
         return [_Handled(0, len(code.co_code))]
+    handled = parse(code)
+    if not handled:  # in most functions; reading the instructions of a long one takes long
+        return []
     instructions = list(dis.get_instructions(code))
     noting = {i.offset: place for place, i in enumerate(instructions) if i.opname == "PUSH_EXC_INFO"}
     known = "PUSH_EXC_INFO" in dis.opmap
-    entries = [e for e in parse(code) if e.target in noting or not known]
+    entries = [e for e in handled if e.target in noting or not known]
     return [_Handled(e.start, e.end, _names_our_errors(instructions[noting.get(e.target, 0) :])) for e in entries]
 
 

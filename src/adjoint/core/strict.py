@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,10 +33,12 @@ def raises() -> bool:
     return False
 
 
-def filters() -> Sequence[Any]:
-    """The filters of warnings that apply here; since Python 3.14 a context may have its own."""
-    of_context = getattr(warnings, "_get_filters", None)
-    return warnings.filters if of_context is None else of_context()  # type: ignore[no-any-return]
+def _filters() -> Sequence[Any]:
+    return warnings.filters
+
+
+#: The filters of warnings that apply here; since Python 3.14 a context may have its own.
+filters: Callable[[], Sequence[Any]] = getattr(warnings, "_get_filters", _filters)
 
 
 def warnings_are_errors() -> bool:

@@ -13,17 +13,21 @@ from typing import Any
 import numpy as np
 
 from ..core.bind import Traced, class_of, is_ours
-from ..core.types import PYTHON_NUMBERS
+from ..core.types import PYTHON_NUMBERS, shape_of
 from ..eager.batch import Batch
 from .caller import call_of
+
+_TYPES = shape_of.__globals__  # of the module that asks most often
 
 
 def of_arrays(name: str, getter: Callable[[Any], Any]) -> property:
     """An attribute of NumPy's values, which a Python number does not have."""
 
     def get(self: Traced) -> Any:
-        if type(self.value) is not np.ndarray and not is_ours(sys._getframe(1)) and class_of(self) in PYTHON_NUMBERS:
-            raise _missing(self, name)
+        if type(self.value) is not np.ndarray:
+            asks = sys._getframe(1)
+            if asks.f_globals is not _TYPES and not is_ours(asks) and class_of(self) in PYTHON_NUMBERS:
+                raise _missing(self, name)
         return getter(self)
 
     return property(get)

@@ -187,6 +187,8 @@ def read(x: Value, index: Any) -> Value:
         return view(x, Indexed(index))
     if type(index) is slice and not is_moving(index):
         return view(x, Indexed(index))
+    if type(index) is tuple and indexing.INTEGERS.issuperset(map(type, index)):
+        return view(x, Indexed(index))
     selected = select(x, index)
     if selected is not NotImplemented:
         return selected

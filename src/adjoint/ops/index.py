@@ -294,8 +294,13 @@ class Index(NamedTuple):
     axis: int
 
 
+INTEGERS = frozenset({int})
+
+
 def decompose(index: Any, shape: Shape) -> Index:
     """Split any NumPy index into the ops above."""
+    if type(index) is tuple and len(index) == len(shape) and INTEGERS.issuperset(map(type, index)):  # one element
+        return Index(index, None, (), 0)
     entries: list[Any] = []
     masks: list[tuple[int, Shape]] = []  # the first entry of each, and its shape
     given = [_known(entry) for entry in (index if isinstance(index, tuple) else (index,))]

@@ -39,6 +39,7 @@ from .stage import Stage, with_numbers
 _KEEP_ORDER: frozenset[Op] = frozenset({where, concatenate})  # ops that look at the order of all operands, as elementwise ones do
 _COMPARISONS = frozenset({equal, not_equal, less, less_equal, greater, greater_equal})
 MOST_CAPTURED = 256  # captured inputs
+_OUR_FRAMES = 4  # where an equation is written: user_line, shared_equation, process, and what calls it
 _UNUSED = Type((), np.dtype(float))  # of an input that is reserved
 
 
@@ -269,9 +270,10 @@ class Guarded(PythonNumbers):
         key = (known.kind_number, *in_order, integers)
         first = self.shared.get(key)
         if first is None:
-            line = written_on.get() or user_line()
+            line = written_on.get() or user_line(_OUR_FRAMES)
             first = self.shared[key] = self.program.write(known.kind_number, operands, integers, line)
-            if known.floats is not None and self.masks.issuperset([operands[i] for i in known.floats]):
+            floats = known.floats
+            if floats is not None and (self.masks or not floats) and self.masks.issuperset([operands[i] for i in floats]):
                 self.masks.add(first)
             if known.types and (self.light or op.typed_by_value):  # a loop may have no results
                 self.check_type(op, operands, params, first, known.types[0])

@@ -26,6 +26,9 @@ _PASSED = (
 )
 
 
+_ABSENT = object()  # in place of an attribute that an object does not have, which Python then asks `__getattr__` for
+
+
 class Objects:
     """The objects that are watched, and the attributes of theirs that were read."""
 
@@ -60,6 +63,8 @@ class Objects:
         if name.startswith("__") and name.endswith("__"):
             return object.__getattribute__(value, name)
         found = self._attributes.get((id(value), name), EMPTY)
+        if found is _ABSENT:
+            return object.__getattribute__(value, name)
         if found is EMPTY:
             found = self._attributes[id(value), name] = self._read_attribute(
                 value, name, At(Load.ATTRIBUTE, place, name, f"{called}.{name}", True)
@@ -99,6 +104,8 @@ class Objects:
         except AttributeError:
             owner = At(Load.FIXED, at.owner, None, at.name, True)
             self.reads.once(owner, Check.LACKS if hasattr(type(value), "__getattr__") else Check.NO_ATTRIBUTE, name)
+            if declared is None:
+                self._attributes[id(value), name] = _ABSENT
             raise
         finally:
             reading.reset(token)

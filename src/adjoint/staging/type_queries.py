@@ -71,6 +71,11 @@ def _codes(f: Any) -> Iterator[tuple[types.CodeType, dict[str, Any]]]:
                 waiting += [c for c in code.co_consts if isinstance(c, types.CodeType)]
 
 
+def _may_compare(code: types.CodeType) -> bool:
+    """False for most code without `is`: found at once, where reading the instructions of a long function takes a second."""
+    return _IS_OP in code.co_code[::2]
+
+
 @functools.lru_cache(1 << 10)
 def _calls_type(code: types.CodeType) -> int | None:
     if "type" not in code.co_names:
@@ -84,7 +89,7 @@ def _calls_type(code: types.CodeType) -> int | None:
 @functools.lru_cache(1 << 10)
 def _compares_bools(code: types.CodeType) -> int | None:
     """The line of `x is True`, or of `case True:`."""
-    if _IS_OP not in code.co_code[::2] or not any(constant is True or constant is False for constant in code.co_consts):
+    if not _may_compare(code) or not any(constant is True or constant is False for constant in code.co_consts):
         return None
     before: list[dis.Instruction] = []
     for instruction in dis.get_instructions(code):
@@ -103,7 +108,7 @@ def _compares(code: types.CodeType) -> bool:
     """Whether code compares anything by identity, except with a constant or a global: `x is None` asks nothing of the kind."""
     if not _SAME.isdisjoint(code.co_names):
         return True
-    if _IS_OP not in code.co_code[::2]:  # found at once; reading the instructions of a long function takes a second
+    if not _may_compare(code):
         return False
     names = [i.opname for i in dis.get_instructions(code) if i.opname != "CACHE"]
     return any(name == "IS_OP" and names[k - 1] not in _KNOWN for k, name in enumerate(names))
@@ -112,6 +117,8 @@ def _compares(code: types.CodeType) -> bool:
 @functools.lru_cache(1 << 10)
 def _compared_globals(code: types.CodeType) -> tuple[str, ...]:
     """The globals on the right of an `is`: sentinels, mostly."""
+    if not _may_compare(code):
+        return ()
     found = [i for i in dis.get_instructions(code) if i.opname != "CACHE"]
     return tuple(a.argval for a, b in itertools.pairwise(found) if b.opname == "IS_OP" and a.opname == "LOAD_GLOBAL")
 

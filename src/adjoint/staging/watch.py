@@ -66,6 +66,7 @@ class Names(dict[str, Any]):
         }
         self.reads, self.real = reads, real
         self.noted = self.copy()
+        self.absent: set[str] = set()  # names that are not globals: those of builtins, which Python asks for at each use
 
     def __contains__(self, name: object) -> bool:
         """As `in globals()` asks: a name that is missing so far is looked up."""
@@ -78,7 +79,13 @@ class Names(dict[str, Any]):
             return default
 
     def __missing__(self, name: str) -> Any:
-        seen = self[name] = self.noted[name] = self.reads.modules.entry(self.real, name)
+        if name in self.absent:
+            raise KeyError(name)
+        try:
+            seen = self[name] = self.noted[name] = self.reads.modules.entry(self.real, name)
+        except KeyError:
+            self.absent.add(name)
+            raise
         return seen
 
     def is_unwritten(self) -> bool:
