@@ -54,7 +54,10 @@ class _Found(NamedTuple):
     names: tuple[tuple[dict[str, Any], str, Any], ...]
 
     def holds(self, f: Any) -> bool:
-        if f.__globals__ is not self.scope or _held(f) != self.held:
+        held = _held(f)
+        if f.__globals__ is not self.scope or len(held) != len(self.held):
+            return False
+        if any(now is not then for now, then in zip(held, self.held, strict=True)):  # `==` of two references compares the objects
             return False
         return all(_kind(scope.get(name)) is kind for scope, name, kind in self.names)
 
