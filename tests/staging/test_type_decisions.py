@@ -275,14 +275,19 @@ def test_transforms_inside_a_function_that_decides(nested):
     np.testing.assert_allclose(ad.grad(outer)(2.0), ad.finite_difference(outer, 2.0), rtol=1e-6)
 
 
-def test_a_helper_that_is_replaced_later():
-    scope = {"helper": lambda x: 2.0, "__name__": "a_module"}
-    f = types.FunctionType((lambda x: x * helper(x)).__code__, scope)  # noqa: F821
+@pytest.mark.parametrize("first", [lambda x: 2.0, None], ids=["another", "none"])
+def test_a_helper_that_is_replaced_later(first):
+    """Or one that did not exist: the first call takes another branch."""
+    scope = {"__name__": "a_module", "exists": first is not None}
+    if first is not None:
+        scope["helper"] = first
+    f = types.FunctionType((lambda x: x * helper(x) if exists else x * 2.0).__code__, scope)  # noqa: F821
     g = ad.grad(f)
     assert g(3.0) == 2.0
-    scope["helper"] = lambda x: 2.0 if type(x) is float else 3.0
-    with pytest.raises(ConversionError):
-        g(3.0)
+    scope["helper"], scope["exists"] = lambda x: 5.0 if type(x) is float else 3.0, True
+    assert g(3.0) == 5.0
+    scope["helper"] = lambda x: 7.0
+    assert g(3.0) == 7.0
 
 
 def test_draws_are_repeated_and_the_stream_continues():
