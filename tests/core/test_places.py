@@ -7,9 +7,11 @@ from collections import UserDict, deque
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
+import xarray as xr
 
-from adjoint.core.places import Attributes, Bound, Check, Equal, Load, Place, described, same_number, values_at
+from adjoint.core.places import Attributes, Bound, Check, Equal, Labelled, Load, Place, described, same_number, values_at
 
 
 def place(load, owner, key=None, check=Check.INPUT, expected=None, **more):
@@ -132,3 +134,25 @@ def test_a_container_that_is_changed_is_another_one():
     assert same(value)
     value[7] = 7
     assert not same(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "others"),
+    [
+        (pd.Series([0.0, np.nan]), [pd.Series([-0.0, np.nan]), pd.Series([0, 1]), pd.Series([0.0, np.nan], name="s")]),
+        (pd.Series([1.0], index=[0.0]), [pd.Series([1.0], index=[-0.0]), pd.Series([1.0], index=[0])]),
+        (pd.Series([1, "a"]), [pd.Series([True, "a"]), pd.Series([1.0, "a"]), pd.Series([1, "b"])]),
+        (pd.DataFrame({"a": [0.0], "b": [1]}), [pd.DataFrame({"a": [-0.0], "b": [1]}), pd.DataFrame({"a": [0.0], "c": [1]})]),
+        (pd.Index([0.0, 1.0]), [pd.Index([-0.0, 1.0]), pd.Index([0, 1])]),
+        (pd.array([0.0, None]), [pd.array([-0.0, None]), pd.array([0, None]), pd.array([0.0, 1.0])]),
+        (pd.Categorical(["a", "b"]), [pd.Categorical(["b", "a"]), pd.Categorical(["a"]), pd.Series(["a", "b"])]),
+        (xr.DataArray([0.0], {"x": [1]}), [xr.DataArray([-0.0], {"x": [1]}), xr.DataArray([0.0], {"x": [2]})]),
+    ],
+    ids=lambda x: type(x).__name__,
+)
+def test_objects_with_labels_are_compared_bit_by_bit(value, others):
+    same = Labelled(value)
+    assert same(value)
+    assert same(value.copy())
+    assert same(pickle.loads(pickle.dumps(value)))
+    assert not any(same(other) for other in others)

@@ -170,6 +170,11 @@ READ_ONLY = {
 WRITES = {
     "element": lambda np, v: v.__setitem__(0, 1.0),
     "nothing": lambda np, v: v.__setitem__(slice(0, 0), 1.0),
+    "no element": lambda np, v: v.__setitem__(False, 1.0),
+    "no mask": lambda np, v: v.__setitem__(v > 99.0, 1.0),
+    "out of bounds": lambda np, v: v.__setitem__(99, 1.0),
+    "out of bounds in a list": lambda np, v: v.__setitem__((..., [99]), 1.0),
+    "another shape": lambda np, v: v.__setitem__(..., np.zeros(7)),
     "in place": lambda np, v: v.__iadd__(1.0),
     "fill": lambda np, v: v.fill(1.0),
     "out": lambda np, v: np.sin(v, out=v),

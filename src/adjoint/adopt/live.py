@@ -13,7 +13,9 @@ from __future__ import annotations
 import dis
 import functools
 import sys
+import threading
 import types
+from collections.abc import Callable
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -54,6 +56,7 @@ class Adoption:
     def __init__(self, world: World) -> None:
         self.world, self.builtins = world, world.builtins
         self._made: dict[int, tuple[Any, Any]] = {}  # with the original, which must stay alive
+        self._build = _Build()
         self._globals: WeakValueDictionary[int, Globals] = WeakValueDictionary()  # by the id of the original's
 
     def value(self, x: Any) -> Any:
@@ -124,7 +127,7 @@ class Adoption:
         return self._made.get(id(x), (None, None))[1]
 
     def _adopted(self, x: Any) -> Any:
-        known = self._known(x)
+        known = self._build.made.get(id(x), (None, None))[1] or self._known(x)
         if known is not None:
             return known
         if is_installed(x.__module__):
@@ -133,13 +136,35 @@ class Adoption:
                 found = getattr(found, part, None)
             if found is not None:
                 return found
-        return self._function(x) if isinstance(x, types.FunctionType) else self._class(x)
+        return self._built(lambda: self._function(x) if isinstance(x, types.FunctionType) else self._class(x))
 
     # -- copies --
 
-    def _keep(self, original: Any, made: Any) -> Any:
+    def _built(self, make: Callable[[], Any]) -> Any:
+        """Make a copy, and then fill the cells of all copies made on the way, which may refer to each other."""
+        build = self._build
+        if build.is_open:
+            return make()
+        build.is_open = True
+        try:
+            made = make()
+            while build.empty:
+                own, contents = build.empty.pop()
+                own.cell_contents = self.value(contents)
+            for original, copy in build.made.values():  # now other threads may have them
+                self._keep(original, copy)
+            return made
+        finally:
+            build.is_open = False
+            build.empty.clear()
+            build.made.clear()
+
+    def _keep(self, original: Any, made: Any) -> None:
         self._made[id(original)] = original, made
         self._made[id(made)] = made, made
+
+    def _note(self, original: Any, made: Any) -> Any:
+        self._build.made[id(original)] = original, made
         return made
 
     def _function(self, f: types.FunctionType, owner: types.CellType | None = None) -> Any:
@@ -147,29 +172,55 @@ class Adoption:
             return f
         names = self._globals.setdefault(id(f.__globals__), Globals(self, f.__globals__))
         cells = tuple(
-            owner if owner is not None and name == "__class__" else self._cell(cell)
+            owner if owner is not None and name == "__class__" else self._cell(f, name, cell)
             for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True)
         )
         new = types.FunctionType(f.__code__, names, f.__name__, f.__defaults__, cells or None)
+        made = _writing(new) if _writes_globals(f.__code__) else new
         if owner is None:
-            self._keep(f, new)  # before what it refers to, which may refer to it
+            self._note(f, made)  # before what it refers to, which may refer to it
         describe(new, f)
-        new.__kwdefaults__ = f.__kwdefaults__
-        new.__defaults__ = tuple(map(self.value, f.__defaults__)) if f.__defaults__ else f.__defaults__
-        vars(new).update({key: self.value(x) for key, x in vars(f).items()})
-        if not _writes_globals(f.__code__):
-            return new
-        call = _writing(new)
-        return self._keep(f, call) if owner is None else call
+        self._give_defaults(new, f)
+        self._give_attributes(new, f)
+        if made is not new:
+            functools.update_wrapper(made, new)
+        return made
 
-    def _cell(self, cell: types.CellType) -> types.CellType:
-        """The same cell, if its contents stay: the function then sees later changes."""
+    def _give_defaults(self, new: types.FunctionType, f: types.FunctionType) -> None:
+        given = f.__kwdefaults__
+        changes = {key: self.value(x) for key, x in given.items() if self._changes(x)} if given else None
+        new.__kwdefaults__ = {**given, **changes} if given and changes else given
+        new.__defaults__ = tuple(map(self.value, f.__defaults__)) if f.__defaults__ else f.__defaults__
+
+    def _give_attributes(self, new: types.FunctionType, f: types.FunctionType) -> None:
+        """Those of the original, read and written by both, if none of them is replaced."""
+        changes = {key: self.value(x) for key, x in vars(f).items() if self._changes(x)}
+        if changes:
+            new.__dict__ = {**vars(f), **changes}
+        else:
+            new.__dict__ = vars(f)
+
+    def _cell(self, f: types.FunctionType, name: str, cell: types.CellType) -> types.CellType:
+        """The same cell, if its contents stay or the function assigns to it; a cell to be filled if they are replaced."""
         try:
             contents = cell.cell_contents
         except ValueError:  # not yet assigned
             return cell
-        seen = self.value(contents)
-        return cell if seen is contents else types.CellType(seen)
+        if name in assigned_cells(f.__code__) or not self._changes(contents):
+            return cell
+        own = types.CellType()
+        self._build.empty.append((own, contents))
+        return own
+
+    def _changes(self, x: Any) -> bool:
+        """Whether adopted code sees something else in place of x; found without making a copy."""
+        if isinstance(x, types.MethodType):
+            return self._changes(x.__func__)
+        if isinstance(x, functools.partial) or (isinstance(x, (types.FunctionType, type)) and self._is_candidate(x)):
+            return True
+        if package_of(type(x).__module__) == OWN and isinstance(getattr(x, "__wrapped__", None), types.FunctionType):
+            return True
+        return self.value(x) is not x
 
     def _class(self, cls: type) -> Any:
         owner = types.CellType()
@@ -180,7 +231,7 @@ class Adoption:
         bases = tuple(self._adopted(base) if self._is_candidate(base) else base for base in cls.__bases__)
         new = type(cls)(cls.__name__, bases, made)
         owner.cell_contents = new
-        return self._keep(cls, new)
+        return self._note(cls, new)
 
     def _member(self, x: Any, owner: types.CellType) -> Any:
         if isinstance(x, types.FunctionType):
@@ -198,6 +249,26 @@ class Adoption:
         return staticmethod(found) if replaces_builtin(found) else x
 
 
+class _Build(threading.local):
+    """The copies that a thread is making: what is made so far, and the cells that are still to be filled."""
+
+    def __init__(self) -> None:
+        self.is_open = False
+        self.made: dict[int, tuple[Any, Any]] = {}
+        self.empty: list[tuple[types.CellType, Any]] = []
+
+
+@functools.lru_cache(1 << 10)
+def assigned_cells(code: types.CodeType) -> frozenset[str]:
+    """The variables of enclosing functions that code assigns to."""
+    found = {i.argval for i in dis.get_instructions(code) if i.opname in ("STORE_DEREF", "DELETE_DEREF")}
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            found |= assigned_cells(constant)
+    return frozenset(found)
+
+
+@functools.lru_cache(1 << 10)
 def _writes_globals(code: types.CodeType) -> bool:
     return any(i.opname in ("STORE_GLOBAL", "DELETE_GLOBAL") for i in dis.get_instructions(code))
 

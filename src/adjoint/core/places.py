@@ -209,18 +209,27 @@ class Attributes:
 
 
 class Labelled:
-    """Whether a Series, DataFrame, Index or DataArray has the labels and the numbers of an earlier one."""
+    """Whether an object of pandas or xarray has the labels and the numbers of an earlier one, bit by bit."""
 
     def __init__(self, value: Any) -> None:
-        self.copy = value.copy()
+        self.copy, self.bits = value.copy(), self.bits_of(value)
 
     def __call__(self, value: Any) -> bool:
-        if type(value) is not type(self.copy):
-            return False
+        return type(value) is type(self.copy) and self._equal(value) and self.bits_of(value) == self.bits
+
+    def _equal(self, value: Any) -> bool:
+        """As the libraries see it: 0.0 equals -0.0, and among Python objects 1 equals True."""
         if hasattr(value, "identical"):  # of xarray, and an index of pandas
             return bool(value.identical(self.copy))
-        axes = all(a.identical(b) for a, b in zip(value.axes, self.copy.axes, strict=True))
+        pairs = zip(getattr(value, "axes", ()), getattr(self.copy, "axes", ()), strict=True)  # an array of pandas has no labels
+        axes = all(a.identical(b) for a, b in pairs)
         return axes and getattr(value, "name", None) == getattr(self.copy, "name", None) and bool(value.equals(self.copy))
+
+    @staticmethod
+    def bits_of(value: Any) -> list[Any]:
+        """Its numbers and its labels."""
+        arrays = [x.to_numpy() for x in (value, *getattr(value, "axes", ()), *getattr(value, "coords", {}).values())]
+        return [[repr(x) for x in a.flat] if a.dtype.hasobject else a.tobytes() for a in arrays]
 
 
 class Equal:

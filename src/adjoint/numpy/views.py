@@ -259,6 +259,8 @@ def _is_basic(index: Any) -> bool:
 
 def write(x: Traced, index: Any, v: Any) -> None:
     """x[index] = v."""
+    if (_protected or isinstance(x, View)) and is_read_only(x):  # before the index is looked at, as in NumPy
+        raise read_only()
     v = lift_into(x, v)
     if isinstance(v, Selected) and (new := after_write(Traced(x.by, x.value, x.aux), index, v)) is not None:
         become(x, new)

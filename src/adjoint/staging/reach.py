@@ -79,7 +79,7 @@ def _of_function(f: types.FunctionType, names: set[str]) -> Iterator[Any]:
     if is_users(f):
         yield from [f.__globals__[name] for name in named if name in f.__globals__]
     yield from [cell.cell_contents for cell in f.__closure__ or () if cell != types.CellType()]  # empty cells are skipped
-    yield getattr(f, "__wrapped__", None)
+    yield from vars(f).values()  # `__wrapped__` among them
 
 
 def _of_module(module: types.ModuleType, names: set[str]) -> Iterator[Any]:

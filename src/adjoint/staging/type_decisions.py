@@ -54,7 +54,10 @@ class _Found(NamedTuple):
     names: tuple[tuple[dict[str, Any], str, Any], ...]
 
     def holds(self, f: Any) -> bool:
-        if f.__globals__ is not self.scope or _held(f) != self.held:
+        held = _held(f)
+        if f.__globals__ is not self.scope or len(held) != len(self.held):
+            return False
+        if any(now is not then for now, then in zip(held, self.held, strict=True)):  # `==` of two references compares the objects
             return False
         return all(_kind(scope.get(name)) is kind for scope, name, kind in self.names)
 
@@ -90,12 +93,13 @@ def _kind(x: Any) -> Any:
 
 
 def _contents(f: Any) -> list[Any]:
-    """What the closure and the defaults of a function hold, but for numbers, text and arrays."""
+    """What the closure, the defaults and the attributes of a function hold, but for numbers, text and arrays."""
     cells = getattr(f, "__closure__", None) or ()
-    if not cells and not getattr(f, "__defaults__", None) and not getattr(f, "__kwdefaults__", None):
+    attributes = vars(f) if isinstance(f, types.FunctionType) else None
+    if not cells and not attributes and not getattr(f, "__defaults__", None) and not getattr(f, "__kwdefaults__", None):
         return []
     held = [cell.cell_contents for cell in cells if cell != _EMPTY]
-    held += [*(f.__defaults__ or ()), *(f.__kwdefaults__ or {}).values()]
+    held += [*(f.__defaults__ or ()), *(f.__kwdefaults__ or {}).values(), *(attributes or {}).values()]
     return [x for x in held if type(x) not in _PLAIN]
 
 
