@@ -7,6 +7,7 @@ raises, and `type(x) is float` is False.
 
 from __future__ import annotations
 
+import operator
 import os
 import types
 import weakref
@@ -54,7 +55,10 @@ class _Found(NamedTuple):
     names: tuple[tuple[dict[str, Any], str, Any], ...]
 
     def holds(self, f: Any) -> bool:
-        if f.__globals__ is not self.scope or _held(f) != self.held:
+        held = _held(f)
+        if f.__globals__ is not self.scope or len(held) != len(self.held):
+            return False
+        if not all(map(operator.is_, held, self.held)):  # `==` of two weak references compares the objects
             return False
         return all(_kind(scope.get(name)) is kind for scope, name, kind in self.names)
 
