@@ -196,7 +196,7 @@ def _input(stage: Guarded, name: str, x: Any, strides: Any) -> Traced:
     if strides is None:
         return stage.input_like(name, to_stage(x))
     traced = stage.input_like(name, with_strides(x, strides))
-    traced.layout = strides
+    traced.memory_layout = strides
     return traced
 
 
