@@ -90,7 +90,7 @@ def test_chunks_bound_memory():
     sizes = []
 
     def f(x):
-        sizes.append(x.value.shape[0])
+        sizes.append(x.underlying.shape[0])
         return x * 2
 
     ad.vmap(f, chunk_size=3)(np.ones(8))

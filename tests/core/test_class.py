@@ -11,6 +11,7 @@ import adjoint as ad
 import adjoint.api.imperative  # which has methods of its own for traced values
 import adjoint.numpy as anp
 from adjoint.core.bind import Traced
+from adjoint.core.errors import UnsupportedError
 from adjoint.eager.tape import Tape
 
 
@@ -57,7 +58,12 @@ ATTRIBUTES = (
         "fill",
         "reshape",
         "sort",
+        "flags",
+        "nbytes",
     ),
+    # What classes of other libraries have: units, parameters of a fit, tensors, columns, dual numbers.
+    *("value", "values", "magnitude", "layout", "name", "data_ptr", "unit", "columns", "index", "val", "x"),
+    *("requires_grad", "grad", "detach", "numpy", "cpu", "backward", "zero_grad", "is_leaf", "primal", "tangent"),
     *("__len__", "__iter__", "__getitem__", "__setitem__", "__contains__", "__array__", "__array_namespace__", "__dlpack__"),
     *("__float__", "__int__", "__index__", "__complex__", "__round__", "__floor__", "is_integer", "as_integer_ratio"),
 )
@@ -103,6 +109,90 @@ def test_as_the_value(name):
     question = QUESTIONS[name]
     for x in VALUES:
         assert all(answer == question(x) for answer in _answers(question, x)), x
+
+
+def test_attributes_of_our_own_are_few():
+    """Any other name that a class may have is that of the value: `x.value if hasattr(x, "value") else x`."""
+    classes = (np.ndarray, np.float64, np.int64, np.bool_, np.complex128, float, int, complex, bool)
+    named = {name for cls in classes for name in dir(cls)}
+    own = {name for name in dir(Traced) if not name.startswith("__")} - named
+    of_variables = {
+        "backward",
+        "detach",
+        "grad",
+        "grad_fn",
+        "is_leaf",
+        "numpy",
+        "primal",
+        "requires_grad",
+        "tangent",
+        "zero_grad",
+    }
+    assert own - of_variables <= {"aux", "by", "is_view", "memory_layout", "noted_strides", "underlying", "_value"}
+
+
+WRAPPED = {
+    "hasattr": lambda x, name: (getattr(x, name) if hasattr(x, name) else x) ** 2,
+    "getattr": lambda x, name: getattr(x, name, x) ** 2,
+    "try": lambda x, name: _or_itself(x, name) ** 2,
+    "called": lambda x, name: (getattr(x, name)() if hasattr(x, name) else x) ** 2,
+}
+
+
+def _or_itself(x, name):
+    try:
+        return getattr(x, name)
+    except AttributeError:
+        return x
+
+
+@pytest.mark.parametrize("name", ["value", "layout", "detach", "numpy", "primal", "grad", "tangent", "requires_grad"])
+@pytest.mark.parametrize("form", WRAPPED)
+def test_a_value_is_not_taken_for_a_wrapper(form, name):
+    f = functools.partial(WRAPPED[form], name=name)
+    for x in (1.5, np.float64(1.5), np.array(1.5), np.array([1.5, -2.0])):
+        for g in (ad.grad(lambda x: np.sum(f(x))), ad.jit(ad.grad(lambda x: np.sum(f(x))))):
+            np.testing.assert_array_equal(g(x), 2 * x)
+        np.testing.assert_array_equal(ad.jit(f)(x), x**2)
+        np.testing.assert_array_equal(ad.jvp(f, (x,), (x * 0 + 1,))[1], 2 * x)
+        np.testing.assert_array_equal(ad.vmap(f)(np.stack([x, x])), np.stack([x, x]) ** 2)
+
+
+OF_MEMORY = ("strides", "base", "data", "ctypes", "tobytes", "getfield", "__array_interface__", "__array_struct__")
+
+
+@pytest.mark.parametrize("name", OF_MEMORY)
+@pytest.mark.filterwarnings("ignore::adjoint.compiler.jit.CompileWarning")
+def test_attributes_that_no_traced_value_has(name):
+    """A function that continues without one gives the result of plain numbers, or raises."""
+    differ = {
+        "hasattr": lambda x: np.sum(x * 2 if hasattr(x, name) else x * 3),
+        "getattr": lambda x: np.sum(x * 2 if getattr(x, name, 0) != 0 else x * 3),
+    }
+    x = np.array([1.5, -2.0])
+    for f in differ.values():
+        for _ in range(2):
+            assert ad.jit(f)(x) == f(x)
+        for transform in (ad.grad, ad.jacfwd, ad.vmap, lambda f: ad.jit(ad.grad(f))):
+            with pytest.raises(UnsupportedError, match=name):
+                transform(f)(np.array([x]) if transform is ad.vmap else x)
+
+    def same(x):
+        return np.sum(x * 2) if hasattr(x, name) else 2 * np.sum(x)
+
+    for g in (ad.grad(same), ad.jit(ad.grad(same)), ad.jacfwd(same)):
+        np.testing.assert_array_equal(g(x), [2.0, 2.0])
+    assert ad.jit(same)(x) == same(x)
+    float_ = ad.jit(lambda x: x * 2 if hasattr(x, name) else x * 3)
+    assert (float_(2.0), ad.grad(lambda x: x * 2 if hasattr(x, name) else x * 3)(2.0)) == (6.0, 3.0)
+
+
+@pytest.mark.filterwarnings("ignore::adjoint.compiler.jit.CompileWarning")
+@pytest.mark.parametrize("name", ["numerator", "denominator", "bit_length", "to_bytes"])
+def test_attributes_of_whole_numbers(name):
+    f = lambda x: x * 2 if hasattr(x, name) else x * 3
+    for x in (3, True, 2.0, np.int64(3), np.float64(2.0), np.arange(3)):
+        np.testing.assert_array_equal(ad.jit(f)(x), f(x))
 
 
 def test_results_of_operations_have_their_class():

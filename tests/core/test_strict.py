@@ -1,5 +1,6 @@
 """np.errstate and filters of warnings: where they make an operation raise, a compiled function raises too."""
 
+import sys
 import threading
 import warnings
 
@@ -104,3 +105,27 @@ def test_functions_that_only_ignore_are_compiled():
 
     np.testing.assert_array_equal(f(np.array([0.0, 1.0])), [0.0, 0.0])
     assert not f.eager
+
+
+def test_threads_with_states_of_their_own():
+    """Each asks while the others make new states known."""
+    failed, interval = [], sys.getswitchinterval()
+
+    def ask():
+        try:
+            for n in range(3000):
+                with np.errstate(divide="raise" if n % 3 == 0 else "ignore", over="print" if n % 2 else "warn"):
+                    assert raises() == (n % 3 == 0)
+        except BaseException as error:
+            failed.append(error)
+
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=ask) for _ in range(6)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert failed == []

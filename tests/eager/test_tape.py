@@ -50,7 +50,7 @@ def test_dead_intermediate_values_are_freed_at_once():
 
     def f(x):
         y = x + 1.0
-        alive.append(weakref.ref(y.value))
+        alive.append(weakref.ref(y.underlying))
         y = y + 1.0
         gc.collect()
         alive.append(alive[0]() is None)

@@ -26,7 +26,7 @@ def test_values_and_dtypes_are_numpys(op, other, swapped):
         seen = []
         ad.vjp(lambda x: (seen.append(apply(x)), x)[1], x)  # noqa: B023
         expected = apply(x)
-        found = ad.stop_gradient(seen[0]) if not hasattr(seen[0], "value") else seen[0].value
+        found = ad.stop_gradient(seen[0]) if not hasattr(seen[0], "underlying") else seen[0].underlying
         np.testing.assert_array_equal(found, expected)
         assert np.asarray(found).dtype == np.asarray(expected).dtype
 

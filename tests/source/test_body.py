@@ -112,7 +112,7 @@ def test_captured_values_have_the_names_of_their_variables():
         n = outer.number("n", int, CARRIED)
         with SourceBody("scan") as inner:
             inner.lift(n)
-            inner.variables[id(inner.captured[0].value), id(inner.captured[0].aux)] = "rate"
+            inner.variables[id(inner.captured[0].underlying), id(inner.captured[0].aux)] = "rate"
             assert inner.captured_name(0) == "rate"
             inner.variables.clear()
             assert inner.captured_name(0) != "rate"

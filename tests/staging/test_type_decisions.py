@@ -1,6 +1,7 @@
 """Decisions by type(x) inside a transform: those of the function itself, or an error that names the line."""
 
 import collections
+import dataclasses
 import types
 import warnings
 
@@ -288,6 +289,33 @@ def test_a_helper_that_is_replaced_later(first):
     assert g(3.0) == 5.0
     scope["helper"] = lambda x: 7.0
     assert g(3.0) == 7.0
+
+
+@dataclasses.dataclass
+class Config:
+    weights: np.ndarray
+
+
+class Undecided:
+    def __eq__(self, other):
+        raise TypeError("not to be compared")
+
+
+@pytest.mark.parametrize(
+    "held", [lambda: Config(np.ones(3)), lambda: Undecided(), lambda: np.ma.ones(3), lambda: types.SimpleNamespace(a=1)]
+)
+@pytest.mark.parametrize("way", ["closure", "default", "keyword", "global"])
+def test_objects_that_a_function_holds_are_told_by_identity(held, way):
+    """They are not compared by `==`, which may raise, give an array, or take two objects for one."""
+    scope = {}
+    kinds = {"closure": "def made(c):\n    def f(x): return x * helper(c, x)\n    return f"}
+    kinds["default"] = "def made(c):\n    def f(x, c=c): return x * helper(c, x)\n    return f"
+    kinds["keyword"] = "def made(c):\n    def f(x, *, c=c): return x * helper(c, x)\n    return f"
+    kinds["global"] = "def made(new):\n    global c\n    c = new\n    def f(x): return x * helper(c, x)\n    return f"
+    exec(kinds[way], scope)
+    scope["helper"] = lambda c, x: 2.0
+    for c in (held(), held(), held()):
+        assert ad.grad(scope["made"](c))(3.0) == 2.0
 
 
 def test_draws_are_repeated_and_the_stream_continues():

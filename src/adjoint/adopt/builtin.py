@@ -123,7 +123,7 @@ def is_batched(x: Any) -> bool:
     while isinstance(x, Traced):
         if isinstance(x.by, Batch):
             return True
-        x = x.value
+        x = x.underlying
     return False
 
 

@@ -141,7 +141,7 @@ def differentiable(x: Any, name: str, transform: str) -> Value:
         if x.by.ended:
             raise x.by.leaked()
         given, x = x, snapshot(x)
-        x.layout = given.noted_strides  # needed if something is written in place
+        x.memory_layout = given.noted_strides  # needed if something is written in place
     x = without_class(x, f"{name} of {transform}")
     whole = isinstance(x, (bool, int, np.bool_, np.integer)) and not isinstance(x, np.timedelta64)  # an integer to NumPy
     if whole or (isinstance(x, (np.ndarray, Traced)) and dtype_of(x).kind in "biu"):

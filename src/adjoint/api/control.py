@@ -417,10 +417,10 @@ def _matched(a: Value, b: Value, label: str, true_fun: Function, false_fun: Func
 @contextmanager
 def own_arguments(f: Function, values: Sequence[Value]) -> Iterator[None]:
     """Refuse a function that writes to its arguments, if it will be run again."""
-    before = [(x.value, x.aux) if isinstance(x, Traced) else None for x in values]
+    before = [(x.underlying, x.aux) if isinstance(x, Traced) else None for x in values]
     yield
     for x, was in zip(values, before, strict=True):
-        if was is not None and (x.value is not was[0] or x.aux is not was[1]):
+        if was is not None and (x.underlying is not was[0] or x.aux is not was[1]):
             raise ReadOnlyError(
                 f"{name_of(f)} writes to its argument, which cannot be done twice; in a function given to checkpoint, write to a "
                 "copy of the argument"

@@ -243,7 +243,7 @@ def _on_tapes_only(x: Value) -> bool:
     while isinstance(x, Traced):
         if not isinstance(x.by, Tape):
             return False
-        x = x.value
+        x = x.underlying
     return True
 
 

@@ -92,7 +92,7 @@ class CustomCall:
 
     def on_tape(self, tape: Tape, leaves: Sequence[Value]) -> list[Value]:
         nodes = {i: node for i, x in enumerate(leaves) if (node := tape.node(x)) is not None}
-        values = [x.value if i in nodes else x for i, x in enumerate(leaves)]
+        values = [x.underlying if i in nodes else x for i, x in enumerate(leaves)]
         wanted = tuple(nodes)
         types = [Type.of(x) if isinstance(x, NUMBERS) else None for x in values]
         results, pull = self.vjp(values, types)
@@ -165,7 +165,7 @@ class CustomCall:
     def on_batch(self, batch: Batch, leaves: Sequence[Value]) -> list[Value]:
         flags = [isinstance(x, Traced) and x.by is batch for x in leaves]
         lowered = _Batched(self, batch.size, flags)
-        results = lowered([x.value if flag else x for x, flag in zip(leaves, flags, strict=True)])
+        results = lowered([x.underlying if flag else x for x, flag in zip(leaves, flags, strict=True)])
         self.check_closed(results, batch)
         return [Traced(batch, y, None) for y in results]
 
@@ -219,7 +219,7 @@ class _Batched(CustomCall):
             ys, residuals = self.call.forward(_enter(inner, xs, self.flags))
             parts, structure = flatten(residuals)
             flags = [isinstance(r, Traced) and r.by is inner for r in parts]
-            kept = [r.value if flag else r for r, flag in zip(parts, flags, strict=True)]
+            kept = [r.underlying if flag else r for r, flag in zip(parts, flags, strict=True)]
             return _leave(inner, ys), (kept, flags, structure)
 
     def _pull(self, residuals: Any, gs: Sequence[Value]) -> list[Value | None]:

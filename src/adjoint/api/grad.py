@@ -340,7 +340,7 @@ def private(x: Value) -> Value:
         return own_copy(x)
     y = snapshot(x)
     if isinstance(x, Traced):
-        y.layout = x.noted_strides
+        y.memory_layout = x.noted_strides
     return y
 
 

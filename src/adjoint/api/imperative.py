@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import sys
+import types
 from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import Any
@@ -23,7 +25,7 @@ from weakref import WeakSet, ref
 import numpy as np
 
 from ..core import floating
-from ..core.bind import FRESH, Traced, variables
+from ..core.bind import FRESH, Traced, class_of, variables
 from ..core.boundary import boundary
 from ..core.errors import ArgumentError, ReadOnlyError, ShapeError
 from ..core.op import Op
@@ -34,7 +36,7 @@ from ..eager.dual import Dual
 from ..eager.on_gpu import landed, lift
 from ..eager.record import AMBIENT
 from ..eager.tape import FREED, Node, Pick, Tape
-from ..numpy.standin import Sought
+from ..numpy.standin import Sought, is_sought, missing
 from ..numpy.views import View
 from .arguments import Results, differentiable, match_type, without_class
 from .grad import stop_gradient
@@ -74,7 +76,7 @@ class Ambient(Tape):
     def run(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         if _recording.get():
             return super().process(op, args, params)
-        plain = [a.value if isinstance(a, Traced) and a.by is self else a for a in args]
+        plain = [a.underlying if isinstance(a, Traced) and a.by is self else a for a in args]
         fresh = [Traced(FRESH, a, None) if isinstance(a, np.ndarray) else a for a in plain]
         return op(*fresh, **params)
 
@@ -87,7 +89,7 @@ class Ambient(Tape):
     def adopt(self, x: Traced, new: Any) -> None:
         if not _recording.get():
             # An update of a parameter: the same leaf with new numbers.
-            x.value = np.asarray(new.value if isinstance(new, Traced) else new)
+            x.underlying = np.asarray(new.underlying if isinstance(new, Traced) else new)
             return
         if _leaf(x) is not None:
             raise ReadOnlyError(
@@ -174,7 +176,7 @@ def _numbers(x: Any) -> Any:
     if isinstance(x, Traced):
         if x.by is not _AMBIENT and x.by is not FRESH:
             raise ArgumentError(f"this value belongs to {x.by.name}; return it from the function instead")
-        return x.value
+        return x.underlying
     return x
 
 
@@ -220,10 +222,10 @@ def backward(y: Traced, gradient: Any = None, *, retain_graph: bool | None = Non
             )
         gradient = np.ones((), dtype_of(y))[()]
     else:
-        gradient = match_type(lift(gradient), Type.of(y.value), "the gradient given to backward()")
+        gradient = match_type(lift(gradient), Type.of(y.underlying), "the gradient given to backward()")
     keep = create_graph if retain_graph is None else retain_graph
     _ended.add(y.aux)
-    _AMBIENT.measure([y.value], [gradient])
+    _AMBIENT.measure([y.underlying], [gradient])
     with floating.quiet():
         work = Pass((), free=not keep)
         is_plain = not (create_graph or isinstance(gradient, Traced) or _AMBIENT.lost is not None)
@@ -300,7 +302,7 @@ def _set_grad(x: Traced, value: Any) -> None:
     leaf = _leaf(x)
     if leaf is None:
         raise ArgumentError("only an array made with requires_grad=True has a gradient to set")
-    leaf.grad = None if value is None else match_type(lift(value), Type.of(x.value), "the gradient")
+    leaf.grad = None if value is None else match_type(lift(value), Type.of(x.underlying), "the gradient")
 
 
 def _get_grad_fn(x: Traced) -> GradFn | None:
@@ -314,7 +316,7 @@ def _zero_grad(x: Traced) -> None:
 def _detach(x: Traced) -> Any:
     """The same numbers, without history."""
     if x.by is _AMBIENT:
-        return landed(x.value) if isinstance(x.value, Traced) else Traced(FRESH, np.array(x.value), None)
+        return landed(x.underlying) if isinstance(x.underlying, Traced) else Traced(FRESH, np.array(x.underlying), None)
     return stop_gradient(x)
 
 
@@ -332,10 +334,10 @@ def _repr(x: Traced) -> str:
         x.refresh()
     if x.by is _AMBIENT:
         tail = "requires_grad=True" if _leaf(x) else f"grad_fn={GradFn(x.aux)!r}"
-        body = repr(x.value) if isinstance(x.value, np.ndarray) else f"array({x.value})"
+        body = repr(x.underlying) if isinstance(x.underlying, np.ndarray) else f"array({x.underlying})"
         return f"{body[:-1]}, {tail})"
     if x.by is _AMBIENT_DUAL:
-        return f"{x.value} + {x.aux}ε"
+        return f"{x.underlying} + {x.aux}ε"
     return _repr_of_traced(x)
 
 
@@ -347,7 +349,7 @@ def _str(x: Traced) -> str:
 
 
 def _item(x: Traced, *args: Any) -> Any:
-    return x.value.item(*args) if x.by is _AMBIENT else _item_of_traced(x, *args)
+    return x.underlying.item(*args) if x.by is _AMBIENT else _item_of_traced(x, *args)
 
 
 # -- copies of variables ----------------------------------------------------------------------------------------
@@ -356,14 +358,14 @@ def _item(x: Traced, *args: Any) -> Any:
 def _deepcopy(x: Traced, memo: Any = None) -> Any:
     """A copy of a variable is a new variable, with its own gradient."""
     leaf = _leaf(x)
-    return _copy_of_traced(x, memo) if leaf is None else _variable(np.array(x.value), copy.deepcopy(leaf.grad, memo))
+    return _copy_of_traced(x, memo) if leaf is None else _variable(np.array(x.underlying), copy.deepcopy(leaf.grad, memo))
 
 
 def _reduce(x: Traced) -> Any:
     leaf = _leaf(x)
     if leaf is not None:
-        return _variable, (np.asarray(x.value), leaf.grad)
-    return (array, (np.asarray(x.value),)) if x.by is FRESH else _reduce_of_traced(x)
+        return _variable, (np.asarray(x.underlying), leaf.grad)
+    return (array, (np.asarray(x.underlying),)) if x.by is FRESH else _reduce_of_traced(x)
 
 
 _copy_of_traced = Traced.__deepcopy__  # type: ignore[attr-defined]
@@ -396,7 +398,7 @@ def _part(x: Any, name: str) -> np.ndarray[Any, Any]:
 
 
 def _get_primal(x: Traced) -> Value:
-    return x.value
+    return x.underlying
 
 
 def _get_tangent(x: Traced) -> Value:
@@ -405,20 +407,52 @@ def _get_tangent(x: Traced) -> Value:
     return x.aux
 
 
-for _name, _getter, _setter in (
-    ("grad", _get_grad, _set_grad),
-    ("grad_fn", _get_grad_fn, None),
-    ("requires_grad", lambda x: x.by is _AMBIENT, None),
-    ("is_leaf", lambda x: x.by is not _AMBIENT or _leaf(x) is not None, None),
-    ("primal", _get_primal, None),
-    ("tangent", _get_tangent, None),
+def _is_imperative(x: Traced) -> bool:
+    """Whether x is an array of the imperative style, or a transform's value of one."""
+    inside: Any = x
+    while isinstance(inside, Traced):
+        if inside.by is _AMBIENT or inside.by is FRESH or inside.by is _AMBIENT_DUAL:
+            return True
+        inside = inside.underlying
+    return False
+
+
+class _Imperative:
+    """An attribute of arrays of the imperative style. Other traced values lack it, as plain arrays do.
+
+    Code for several libraries asks: `x = x.detach() if hasattr(x, "detach") else x`. A transform would lose the derivative.
+    """
+
+    def __init__(self, name: str, get: Any, set_: Any = None, is_method: bool = False) -> None:
+        self.name, self.get, self.set, self.is_method = name, get, set_, is_method
+
+    def __get__(self, x: Traced | None, owner: Any = None) -> Any:
+        if x is None:
+            return self.get if self.is_method else self
+        if not _is_imperative(x) and (self.name != "backward" or is_sought(sys._getframe(1))):
+            raise missing(x, self.name)
+        return types.MethodType(self.get, x) if self.is_method else self.get(x)
+
+    def __set__(self, x: Traced, value: Any) -> None:
+        if self.set is None:
+            raise AttributeError(f"attribute {self.name!r} of {class_of(x).__name__!r} objects is not writable")
+        self.set(x, value)
+
+
+for _attribute in (
+    _Imperative("grad", _get_grad, _set_grad),
+    _Imperative("grad_fn", _get_grad_fn),
+    _Imperative("requires_grad", lambda x: x.by is _AMBIENT),
+    _Imperative("is_leaf", lambda x: x.by is not _AMBIENT or _leaf(x) is not None),
+    _Imperative("primal", _get_primal),
+    _Imperative("tangent", _get_tangent),
+    _Imperative("backward", backward, is_method=True),
+    _Imperative("zero_grad", _zero_grad, is_method=True),
+    _Imperative("detach", _detach, is_method=True),
+    _Imperative("numpy", _plain, is_method=True),
 ):
-    setattr(Traced, _name, property(_getter, _setter))
+    setattr(Traced, _attribute.name, _attribute)
 for _name, _method in (
-    ("backward", backward),
-    ("zero_grad", _zero_grad),
-    ("detach", _detach),
-    ("numpy", _plain),
     ("item", Sought("item", _item)),
     ("__repr__", _repr),
     ("__str__", _str),

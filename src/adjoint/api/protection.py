@@ -95,7 +95,7 @@ class Protection:
             return self.note(x, self.array(x))
         if isinstance(x, Traced):  # by a transform outside
             inside = snapshot(x)
-            inside.layout = x.noted_strides
+            inside.memory_layout = x.noted_strides
             return self.note(x, inside)
         if isinstance(x, (tuple, list, dict)) or fields_of(cls) is not None:
             self.handed[id(x)] = x  # found again inside itself, it stays what it is

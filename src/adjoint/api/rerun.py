@@ -203,7 +203,7 @@ def _put_back(generators: Sequence[Any], states: Sequence[Any]) -> Iterator[None
 def _sign(y: Any) -> tuple[Any, ...]:
     """A signature to compare results without storing them: shape, dtype, a weighted sum, and the sum of magnitudes."""
     while isinstance(y, Traced):
-        y = y.value
+        y = y.underlying
     y = np.asarray(y)
     flat = y.ravel()
     numbers = flat if flat.dtype.kind in "fc" else flat.astype(float)

@@ -100,7 +100,7 @@ def _seeds(targets: Sequence[Port], grad_outputs: Any) -> list[Value]:
 
 def _symbolic(graph: Graph, g: Value | None, type_: Type) -> Traced:
     if isinstance(g, Traced):
-        return Traced(g.by, g.value, g.aux)
+        return Traced(g.by, g.underlying, g.aux)
     return graph._constant(np.zeros(type_.shape, type_.dtype) if g is None else np.asarray(g, type_.dtype))
 
 

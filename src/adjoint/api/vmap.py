@@ -175,7 +175,7 @@ def _shared(x: Value, guard: Protection) -> Value:
     """An argument shared by all examples; writes do not reach the user's array."""
     if isinstance(x, Traced):
         inside = snapshot(x)
-        inside.layout = x.noted_strides
+        inside.memory_layout = x.noted_strides
         return inside
     inside = fresh(x)
     return with_gaps(inside) if isinstance(inside, Traced) else guard.protect(x)

@@ -146,7 +146,7 @@ class Derivatives:
 
     def on_batch(self, batch: Batch, leaves: Sequence[Any], form: Form, chosen: tuple[int, ...]) -> Any:
         program = self.program("vmap", _batched, form, chosen, size=batch.size)
-        results, structure = flatten(program(*[leaves[i].value if i in chosen else x for i, x in enumerate(leaves)]))
+        results, structure = flatten(program(*[leaves[i].underlying if i in chosen else x for i, x in enumerate(leaves)]))
         return structure.unflatten([Traced(batch, y, None) for y in results])
 
     def on_tape_or_dual(self, leaves: Sequence[Any], form: Form, chosen: tuple[int, ...]) -> Any:
@@ -267,7 +267,7 @@ def _has_numbers(x: Any) -> bool:
         trace: Trace = x.by
         if trace.taken is not None or not isinstance(trace, (Tape, Dual, Batch)):
             return False
-        x = x.value
+        x = x.underlying
     return True
 
 

@@ -23,6 +23,7 @@ from ..numpy.tables import traced_tables
 from ..source.notes import lines as source_lines
 from ..source.notes import noting
 from ..source.scope import ADOPTED_LOOPS, ALL, Scope, reaches_adopted
+from ..staging.distinct import note_distinct
 from ..staging.guard import Guarded
 from ..staging.purity import Draws, difference, is_alone, watched
 from ..staging.reads import Reads
@@ -139,6 +140,9 @@ def stage_call(
             caught.refuse()
             reads.check()
             check_gpus(f, reads.gpus, signature.target)
+        note_distinct(reads, arguments.compares_identity)
+        if arguments.asks_for_sharing and any(isinstance(x, np.ndarray) for x in reads.values):
+            raise UnsupportedError("it asks whether arrays share memory, and reads one outside; pass it as an argument")
         outputs = [output_leaf(y, f, "jit") for y in parts]
         if any(type(y) is int and not -(2**63) <= y < 2**63 for y in outputs):
             raise UnsupportedError("it returns a Python integer beyond 64 bits")
@@ -202,7 +206,7 @@ def _input(stage: Guarded, name: str, x: Any, strides: Any) -> Traced:
     if strides is None:
         return stage.input_like(name, to_stage(x))
     traced = stage.input_like(name, with_strides(x, strides))
-    traced.layout = strides
+    traced.memory_layout = strides
     return traced
 
 

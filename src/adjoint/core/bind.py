@@ -88,23 +88,23 @@ class Trace:
         return Traced(self, value, x.aux)
 
     def dtype(self, x: Traced) -> np.dtype[Any]:
-        return dtype_of(x.value)
+        return dtype_of(x.underlying)
 
     def is_array(self, x: Traced) -> bool:
         """Whether NumPy would have an array here, of any rank, and not a scalar."""
-        return is_array(x.value)
+        return is_array(x.underlying)
 
     def class_of(self, x: Traced) -> type:
         """The class of the value that x represents."""
-        return class_of(x.value)
+        return class_of(x.underlying)
 
     def is_mask(self, x: Traced) -> bool:
         """Whether a float without a number is computed from bools and integers alone, as `(a > 0).astype(float)` is."""
-        return isinstance(x.value, Traced) and x.value.by.is_mask(x.value)
+        return isinstance(x.underlying, Traced) and x.underlying.by.is_mask(x.underlying)
 
     def concrete(self, x: Traced, what: str) -> Any:
         """The number of x, for Python code that needs it (`what`: "the truth of", "int() of")."""
-        return x.value
+        return x.underlying
 
     def is_plain(self, x: Traced) -> bool:
         """Whether x may become a plain number or array: no derivative is lost."""
@@ -118,7 +118,7 @@ class Trace:
 
     def line(self, x: Traced) -> str:
         """The user's line that computed x, if the op has just been staged."""
-        return x.value.by.line(x.value) if isinstance(x.value, Traced) else ""
+        return x.underlying.by.line(x.underlying) if isinstance(x.underlying, Traced) else ""
 
     def show(self, x: Traced) -> str:
         """How a value without numbers prints."""
@@ -127,9 +127,9 @@ class Trace:
     def adopt(self, x: Traced, new: Any) -> None:
         """Let the array x of this trace refer to a new value: an in-place write."""
         if isinstance(new, Traced):
-            x.by, x.value, x.aux = new.by, new.value, new.aux
+            x.by, x.underlying, x.aux = new.by, new.underlying, new.aux
         else:
-            x.by, x.value, x.aux = FRESH, np.asarray(new), None
+            x.by, x.underlying, x.aux = FRESH, np.asarray(new), None
 
     def __enter__(self) -> Any:
         self.token = depth.set(depth.get() + 1), around.set((*around.get(), self)), floating.replace()
@@ -170,15 +170,15 @@ class Fresh(Trace):
     __slots__ = ()
 
     def process(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        y = op.impl(*[a.value if isinstance(a, Traced) else a for a in args], **params)
+        y = op.impl(*[a.underlying if isinstance(a, Traced) else a for a in args], **params)
         if op.many:
             return tuple(map(fresh, y))
         made = fresh(y)
-        is_table = made is y and any(isinstance(a, Traced) and a.value.dtype.kind not in "fc" for a in args)
+        is_table = made is y and any(isinstance(a, Traced) and a.underlying.dtype.kind not in "fc" for a in args)
         return table(y) if is_table else made
 
     def shape(self, x: Traced) -> tuple[int, ...]:
-        return x.value.shape  # type: ignore[no-any-return]
+        return x.underlying.shape  # type: ignore[no-any-return]
 
     def is_plain(self, x: Traced) -> bool:
         return True
@@ -199,7 +199,7 @@ def table(y: Any) -> Any:
 
 def unwrap_fresh(x: Any) -> Any:
     """The plain array of a fresh one; any other value unchanged."""
-    return x.value if isinstance(x, Traced) and x.by is FRESH else x
+    return x.underlying if isinstance(x, Traced) and x.by is FRESH else x
 
 
 class _HiddenMethods(type):
@@ -236,25 +236,26 @@ _ABSTRACT = ("collections.abc", "typing")
 
 
 class Traced(metaclass=_HiddenMethods):
-    """A value seen by a trace: `value` is what lies below it, `aux` what the trace adds (a node, a tangent).
+    """A value seen by a trace: `underlying` is what lies below it, `aux` what the trace adds (a node, a tangent).
 
-    `adjoint.numpy.protocols` gives it operators, methods and NumPy's protocols. `layout` is set where the
-    strides that NumPy would give the array do not follow from the value: strides, or a function that finds them.
+    `adjoint.numpy.protocols` gives it operators, methods and NumPy's protocols. `memory_layout` is set where the strides that
+    NumPy would give the array do not follow from the value: strides, or a function that finds them. User code may ask any
+    value for an attribute, as in `x.value if hasattr(x, "value") else x`, so ours have names that other classes do not have.
     """
 
-    __slots__ = ("__weakref__", "aux", "by", "layout", "value")
+    __slots__ = ("__weakref__", "aux", "by", "memory_layout", "underlying")
     is_view = False
 
     def __init__(self, trace: Trace, value: Any, aux: Any) -> None:
         self.by = trace
-        self.value = value
+        self.underlying = value
         self.aux = aux
 
     def noted_strides(self) -> tuple[int, ...] | None:
         """The strides in NumPy, if they are recorded here."""
-        found = getattr(self, "layout", None)
+        found = getattr(self, "memory_layout", None)
         if callable(found):
-            found = self.layout = found()
+            found = self.memory_layout = found()
         return found
 
     @property  # type: ignore[misc]
@@ -304,12 +305,12 @@ _LIBRARIES = sys.stdlib_module_names - {"__main__"} | {__name__.partition(".")[0
 
 def with_gaps(x: Traced) -> Traced:
     """A variable of a transform, which remembers the strides of the user's array if that is a view, perhaps with gaps."""
-    value = x.value
+    value = x.underlying
     if value.__class__ is np.ndarray:
         if value.base is not None:
-            x.layout = value.strides
+            x.memory_layout = value.strides
     elif isinstance(value, Traced):
-        x.layout = value.noted_strides
+        x.memory_layout = value.noted_strides
     return x
 
 
@@ -344,7 +345,7 @@ class TypeOf(type, metaclass=_Types):
 def numbers(x: Any) -> Any:
     """The numbers of a value; None where there are none, as in a staged program."""
     while isinstance(x, Traced):
-        x = x.value if x.by.has_numbers else None
+        x = x.underlying if x.by.has_numbers else None
     return x
 
 
@@ -353,7 +354,7 @@ def is_staged(x: Any) -> bool:
     while isinstance(x, Traced):
         if not x.by.has_numbers:
             return True
-        x = x.value
+        x = x.underlying
     return False
 
 
@@ -364,7 +365,7 @@ def have_numbers(x: Any) -> bool:
 
 def snapshot(x: Any) -> Any:
     """The current state of a traced value, unaffected by later in-place writes."""
-    return Traced(x.by, x.value, x.aux) if isinstance(x, Traced) else x
+    return Traced(x.by, x.underlying, x.aux) if isinstance(x, Traced) else x
 
 
 _modes, _MODES_SEEN = floating.state, floating.SEEN

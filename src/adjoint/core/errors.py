@@ -173,9 +173,18 @@ refused: ContextVar[str | None] = ContextVar("adjoint_refused", default=None)
 told_apart: ContextVar[list[str] | None] = ContextVar("adjoint_told_apart", default=None)
 
 
-def may_be_caught(except_in: frozenset[str] = frozenset()) -> bool:
-    """Whether user code inside a transform may catch an error raised now, ignoring handlers in some packages."""
-    caught = found = False
+def note_refusal(message: str) -> None:
+    """Note a refusal of which the user's function sees no error: `hasattr` and `getattr` catch it."""
+    if may_be_caught(by_builtin=True):
+        refused.set(message)
+
+
+def may_be_caught(except_in: frozenset[str] = frozenset(), by_builtin: bool = False) -> bool:
+    """Whether user code inside a transform may catch an error raised now, ignoring handlers in some packages.
+
+    A builtin that it has called may catch it, too.
+    """
+    caught, found = by_builtin, False
     for frame in calls_under_way():
         if frame.f_code in _RUNS:
             found = caught

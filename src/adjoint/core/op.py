@@ -359,7 +359,7 @@ class Expansion(Trace):
 
     def process(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Traced:
         with np.errstate(all="ignore"):
-            sample = op.impl(*[a.value if isinstance(a, Traced) else a for a in args], **params)
+            sample = op.impl(*[a.underlying if isinstance(a, Traced) else a for a in args], **params)
         return Traced(self, sample, self.apply(op, args, params))
 
     def shape(self, x: Traced) -> tuple[int, ...]:

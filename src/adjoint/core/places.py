@@ -48,6 +48,7 @@ class Check(IntEnum):
     METHOD = 9  # a method of its owner, with the expected function
     ORDER = 10  # a dict whose keys are those of the expected list, in its order
     LACKS = 11  # an object without the expected attribute, other than one that its `__getattr__` makes
+    OTHER = 12  # it is not the value of an earlier place
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +59,7 @@ class Place:
     owner: Any
     key: Any
     check: Check
-    expected: Any  # see Check; for LENGTH a pair (class, length), for SAME the number of a place
+    expected: Any  # see Check; for LENGTH a pair (class, length), for SAME and OTHER the number of a place
     name: str  # as the user would write it: "model.w"
     chained: bool = False
 
@@ -91,6 +92,8 @@ class Place:
                 return type(value) is self.expected[0] and len(value) == self.expected[1]
             case Check.SAME:
                 return value is values[self.expected]
+            case Check.OTHER:
+                return value is not values[self.expected]
             case Check.TEST:
                 return bool(self.expected(value))
             case Check.NO_ENTRY:

@@ -7,7 +7,6 @@ switch between two: the user's, and one that ignores all errors.
 from __future__ import annotations
 
 import warnings
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,7 +15,8 @@ from numpy._core.umath import _extobj_contextvar  # type: ignore[attr-defined]
 
 state = _extobj_contextvar.get
 QUIET = [state()]  # the last state known not to raise
-_earlier = deque[Any](maxlen=4)  # others, kept alive so that no new state is taken for one of them
+_earlier: list[tuple[Any, ...]] = [()]  # others, kept alive so that no new state is taken for one of them; replaced as a whole
+_MOST = 4
 _STRICT = frozenset({"raise", "call"})
 
 
@@ -25,10 +25,11 @@ def raises() -> bool:
     current = state()
     if current is QUIET[0]:
         return False
-    if not any(current is known for known in _earlier):
+    earlier = _earlier[0]
+    if not any(current is known for known in earlier):
         if not _STRICT.isdisjoint(np.geterr().values()):
             return True
-        _earlier.append(current)
+        _earlier[0] = (*earlier[1 - _MOST :], current)
     QUIET[0] = current
     return False
 

@@ -310,11 +310,11 @@ class _Marks(Trace):
         return bind(op, *[self.concrete(a, "") if isinstance(a, Traced) and a.by is self else a for a in args], **params)
 
     def shape(self, x: Traced) -> tuple[int, ...]:
-        return shape_of(x.value)
+        return shape_of(x.underlying)
 
     def concrete(self, x: Traced, what: str) -> Any:
         self.read.add(x.aux)
-        return x.value
+        return x.underlying
 
 
 def _reads(op: Opaque, count: int) -> set[int]:

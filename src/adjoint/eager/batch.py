@@ -39,7 +39,7 @@ class Batch(Trace):
 
     def process(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         flags = tuple([isinstance(a, Traced) and a.by is self for a in args])
-        values = [a.value if flag else unwrap_fresh(a) for a, flag in zip(args, flags, strict=True)]
+        values = [a.underlying if flag else unwrap_fresh(a) for a, flag in zip(args, flags, strict=True)]
         y = batched(op, flags, values, params)
         if op.many:
             return tuple(Traced(self, part, None) for part in y)
@@ -52,13 +52,13 @@ class Batch(Trace):
         return np.ndarray if self.is_array(x) else self.dtype(x).type
 
     def shape(self, x: Traced) -> Shape:
-        return shape_of(x.value)[1:]
+        return shape_of(x.underlying)[1:]
 
     def concrete(self, x: Traced, what: str) -> Any:
         """The answer on which all examples agree: they take one branch."""
         asked = _ASKED.get(what)
         if asked is not None and self.size and (self.shape(x) == () or self.dtype(x).kind == "b"):
-            answers = asked(x.value)
+            answers = asked(x.underlying)
             if all_(equal(answers, answers[:1]), axis=tuple(range(len(shape_of(answers)))), keepdims=False):
                 return answers[0]
         raise BatchError(
@@ -69,12 +69,12 @@ class Batch(Trace):
     def enter(self, value: Value, axis: int) -> Traced:
         """A value whose axis `axis` is the batch."""
         x = Traced(self, moveaxis(value, axis, 0), None)
-        if isinstance(x.value, np.ndarray):
-            x.layout = x.value.strides[1:]
+        if isinstance(x.underlying, np.ndarray):
+            x.memory_layout = x.underlying.strides[1:]
         return x
 
     def leave(self, x: Value, axis: int) -> Value:
         """The result with its batch axis at `axis`; a result shared by all examples is repeated."""
         if isinstance(x, Traced) and x.by is self:
-            return moveaxis(x.value, 0, axis)
+            return moveaxis(x.underlying, 0, axis)
         return moveaxis(broadcast_to(x, shape=(self.size, *shape_of(x))), 0, axis)

@@ -65,7 +65,7 @@ class Dual(Trace):
         self.overflowed = True
 
     def process(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        primals = [a.value if isinstance(a, Traced) and a.by is self else unwrap_fresh(a) for a in args]
+        primals = [a.underlying if isinstance(a, Traced) and a.by is self else unwrap_fresh(a) for a in args]
         tangents = [a.aux if isinstance(a, Traced) and a.by is self else None for a in args]
         if isinstance(op, Structured):
             with quiet():
@@ -105,7 +105,7 @@ class Dual(Trace):
         return t
 
     def with_value(self, x: Traced, value: Value) -> Traced:
-        if id(x.value) in self.computed:
+        if id(x.underlying) in self.computed:
             self.computed[id(value)] = value
         return super().with_value(x, value)
 
@@ -193,12 +193,12 @@ class Dual(Trace):
         return self.masks[id(t)][1]
 
     def shape(self, x: Traced) -> Shape:
-        return shape_of(x.value)
+        return shape_of(x.underlying)
 
     def split(self, x: Value) -> tuple[Value, Value | None]:
         """Primal and tangent of a result; a constant has no tangent."""
         if isinstance(x, Traced) and x.by is self:
-            return x.value, x.aux
+            return x.underlying, x.aux
         return x, None
 
 

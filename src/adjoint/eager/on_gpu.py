@@ -40,10 +40,10 @@ class OnGPU(Trace):
     has_numbers = False  # numbers cannot be inspected without a wait: rules take the path that is right for all numbers
 
     def show(self, x: Traced) -> str:
-        return repr(x.value)
+        return repr(x.underlying)
 
     def process(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        gpu = _gpu([a.value if isinstance(a, Traced) else a for a in args])
+        gpu = _gpu([a.underlying if isinstance(a, Traced) else a for a in args])
         values = [_on(gpu, a) for a in args]
         try:
             y = _by_cupy(op, values, params, gpu)
@@ -57,7 +57,7 @@ class OnGPU(Trace):
         return tuple(map(lift, y)) if op.many else lift(y)
 
     def shape(self, x: Traced) -> tuple[int, ...]:
-        return x.value.shape  # type: ignore[no-any-return]
+        return x.underlying.shape  # type: ignore[no-any-return]
 
     def is_array(self, x: Traced) -> bool:
         return True
@@ -67,7 +67,7 @@ class OnGPU(Trace):
 
     def concrete(self, x: Traced, what: str) -> Any:
         """A copy on the host: Python asks for a number."""
-        return _device(gpu_of(x.value)).host(x.value)
+        return _device(gpu_of(x.underlying)).host(x.underlying)
 
     def is_plain(self, x: Traced) -> bool:
         return True
@@ -142,7 +142,7 @@ def landed(result: Any, device: Any = None) -> Any:
 def _landed(device: Any, y: Any) -> Any:
     y = unwrap_fresh(y)
     if isinstance(y, Traced) and y.by is ON_GPU:
-        return y.value
+        return y.underlying
     return device.adopt(y, Type.of(y)) if device is not None and isinstance(y, _HOST) else y
 
 
@@ -159,7 +159,7 @@ def _on(gpu: Any, a: Any) -> Any:
     """An operand for CuPy: host numbers are passed unchanged, host arrays are copied."""
     a = unwrap_fresh(a)
     if isinstance(a, Traced):
-        return a.value
+        return a.underlying
     return gpu.adopt(a, Type.of(a)) if isinstance(a, np.ndarray) else a
 
 

@@ -428,7 +428,7 @@ def _batched_like(x: Any, g: Value) -> Value:
     """Numbers with batch axes in front as g has them, as a value that has none."""
     if not isinstance(g, Traced):
         return x
-    inside = _batched_like(x, g.value)
+    inside = _batched_like(x, g.underlying)
     return Traced(g.by, inside, None) if isinstance(g.by, Batch) else inside
 
 

@@ -61,8 +61,8 @@ def mark(tape: Tape, node: Node, args: Sequence[Any], ys: Sequence[Any], params:
     """Note what is lost of the results of a node, and make it nan in what the node has saved."""
     op = node.op
     assert op is not None
-    values = [a.value if isinstance(a, Traced) and a.by is tape else a for a in args]
-    plain = [y.value if isinstance(y, Traced) and y.by is tape else y for y in ys]
+    values = [a.underlying if isinstance(a, Traced) and a.by is tape else a for a in args]
+    plain = [y.underlying if isinstance(y, Traced) and y.by is tape else y for y in ys]
     if any(numbers(v) is None for v in (*values, *plain)):
         return  # staged
     masks = [_known(tape, a) for a in args]
@@ -101,7 +101,7 @@ def _known(tape: Tape, x: Any) -> Value | None:
         return None
     mask = tape.lost.get(x.aux, _UNKNOWN)  # type: ignore[union-attr]
     if mask is _UNKNOWN:
-        mask = _or_none(isinf(x.value)) if x.aux.serial > tape.since and x.aux.parents else None
+        mask = _or_none(isinf(x.underlying)) if x.aux.serial > tape.since and x.aux.parents else None
     return mask
 
 

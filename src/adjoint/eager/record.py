@@ -8,7 +8,7 @@ on first use:
         if type(x0) is Traced:
             tape = x0.by
             if tape.__class__ is Tape and not tape.closed:
-                v0 = x0.value
+                v0 = x0.underlying
                 if type(v0) in PLAIN:
                     y = impl(v0)
                     ...
@@ -70,7 +70,7 @@ def recorder(
 
     def first(*args: Any) -> Any:
         """The first call on staged values generates the function for them."""
-        if impl is None and any(type(a) is Traced and type(a.by) is Tape and type(a.value) is Traced for a in args):
+        if impl is None and any(type(a) is Traced and type(a.by) is Tape and type(a.underlying) is Traced for a in args):
             scope["otherwise"] = _made(op, {**scope, "otherwise": rest}, plain=False)
             return scope["otherwise"](*args)
         return rest(*args)
@@ -104,7 +104,7 @@ def _needs_recorder(x: Traced) -> bool:
     """Whether a value is a number on a tape, or staged beside Python numbers."""
     trace = x.by
     if trace.__class__ is Tape or trace.__class__ in AMBIENT:
-        return type(x.value) in PLAIN
+        return type(x.underlying) in PLAIN
     return trace.__class__ in STAGED and bool(trace.light)  # type: ignore[attr-defined]
 
 
@@ -214,12 +214,12 @@ def _indent(lines: list[str], depth: int) -> list[str]:
 
 def _unary(op: Elementwise, scope: dict[str, Any], plain: bool) -> Callable[..., Any]:
     held = "in PLAIN" if plain else "is Traced"
-    ambient = ["v0 = x0.value", "if type(v0) is ndarray:", *_indent(_ambient(op, 1, scope), 1)]
+    ambient = ["v0 = x0.underlying", "if type(v0) is ndarray:", *_indent(_ambient(op, 1, scope), 1)]
     lines = [
         "if type(x0) is Traced:",
         "    tape = x0.by",
         "    if tape.__class__ is Tape and not tape.closed:",
-        "        v0 = x0.value",
+        "        v0 = x0.underlying",
         f"        if type(v0) {held}:",
         *_indent(_finish(op, 1, scope, plain), 3),
         "    elif tape.__class__ in STAGED and not tape.closed:",
@@ -234,27 +234,27 @@ def _unary(op: Elementwise, scope: dict[str, Any], plain: bool) -> Callable[...,
 def _binary(op: Elementwise, scope: dict[str, Any], plain: bool) -> Callable[..., Any]:
     held = "in PLAIN" if plain else "is Traced"
     first = [
-        "v0 = x0.value",
+        "v0 = x0.underlying",
         "if type(v0) is ndarray:",
         "    if type(x1) is Traced:",
         "        if x1.by is tape:",
-        "            v1 = x1.value",
+        "            v1 = x1.underlying",
         "            if type(v1) is ndarray:",
         *_indent(_ambient(op, 3, scope), 4),
         "    elif type(x1) in CONSTANT:",
         "        v1 = x1",
         *_indent(_ambient(op, 1, scope), 2),
     ]
-    second = ["v1 = x1.value", "if type(v1) is ndarray:", "    v0 = x0", *_indent(_ambient(op, 2, scope), 1)]
+    second = ["v1 = x1.underlying", "if type(v1) is ndarray:", "    v0 = x0", *_indent(_ambient(op, 2, scope), 1)]
     lines = [
         "if type(x0) is Traced:",
         "    tape = x0.by",
         "    if tape.__class__ is Tape and not tape.closed:",
-        "        v0 = x0.value",
+        "        v0 = x0.underlying",
         f"        if type(v0) {held}:",
         "            if type(x1) is Traced:",
         "                if x1.by is tape:",
-        "                    v1 = x1.value",
+        "                    v1 = x1.underlying",
         f"                    if type(v1) {held}{'' if plain else ' and v1.by is v0.by'}:",
         *_indent(_finish(op, 3, scope, plain), 6),
         "            elif type(x1) in CONSTANT:",
@@ -268,7 +268,7 @@ def _binary(op: Elementwise, scope: dict[str, Any], plain: bool) -> Callable[...
         "elif type(x0) in CONSTANT and type(x1) is Traced:",
         "    tape = x1.by",
         "    if tape.__class__ is Tape and not tape.closed:",
-        "        v1 = x1.value",
+        "        v1 = x1.underlying",
         f"        if type(v1) {held}:",
         "            v0 = x0",
         *_indent(_finish(op, 2, scope, plain), 3),

@@ -29,7 +29,7 @@ class Masked(Trace):
 
     def process(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         own = [isinstance(a, Traced) and a.by is self for a in args]
-        xs = [a.value if flag else a for a, flag in zip(args, own, strict=True)]
+        xs = [a.underlying if flag else a for a, flag in zip(args, own, strict=True)]
         live = [a.aux if flag else None for a, flag in zip(args, own, strict=True)]
         if op in PRODUCTS and sum(own) == 1:
             return self.product(op, xs, live, own.index(True))
@@ -56,7 +56,7 @@ class Masked(Trace):
         return Traced(self, value, mask)
 
     def shape(self, x: Traced) -> Shape:
-        return shape_of(x.value)
+        return shape_of(x.underlying)
 
     def run(self, rule: Callable[[list[Any]], Any], given: Sequence[Value | None], masks: Sequence[Any]) -> list[Any]:
         """What a rule makes of the given values; where nothing is known of a mask, the zeros of its value count."""
@@ -64,7 +64,7 @@ class Masked(Trace):
             None if x is None else self.mark(x, not_equal(x, 0) if mask is None else mask)
             for x, mask in zip(given, masks, strict=True)
         ]
-        return [y.value if isinstance(y, Traced) and y.by is self else y for y in rule(inside)]
+        return [y.underlying if isinstance(y, Traced) and y.by is self else y for y in rule(inside)]
 
 
 def pull(op: Op, step: Any, g: Any, origin: Origin | None, saved: Any, types: Any, params: dict[str, Any]) -> Sequence[Any]:

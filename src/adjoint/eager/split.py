@@ -60,7 +60,7 @@ class Split(Dual):
         If it already depends on ε, through an earlier decomposition, the limit is not known, and nan.
         """
         if isinstance(x, Traced) and x.by is self:
-            return Traced(self, x.value, x.aux * np.nan)
+            return Traced(self, x.underlying, x.aux * np.nan)
         return self.wrap(x) if rate is None else Traced(self, x, rate)
 
 
@@ -111,7 +111,7 @@ class Twice(Trace):
 
     def sides(self, x: Value) -> tuple[Value, Value]:
         if isinstance(x, Traced) and x.by is self:
-            return x.value, x.aux
+            return x.underlying, x.aux
         x = unwrap_fresh(x)
         return x, x
 
@@ -137,7 +137,7 @@ class Twice(Trace):
         return Traced(self, self.split.join(self.side(0, y), rates[0]), self.split.join(self.side(1, z), rates[1]))
 
     def shape(self, x: Traced) -> Shape:
-        return shape_of(x.value)
+        return shape_of(x.underlying)
 
     def is_plain(self, x: Traced) -> bool:
         return True  # a tape is above what has a derivative
@@ -187,14 +187,14 @@ def take(name: str, x: Value, of: Split | Twice) -> Value:
 def _wrapped(x: Value, of: Split | Twice) -> Traced:
     """A value that has parts beneath the traces above: an op on it comes to that trace before it comes to those below."""
     if isinstance(x, Traced) and x.by.level > of.level:
-        return Traced(x.by, _wrapped(x.value, of), x.aux)
+        return Traced(x.by, _wrapped(x.underlying, of), x.aux)
     return x if isinstance(x, Traced) and x.by is of else of.wrap(x)
 
 
 def is_in(trace: Trace, x: Value | None) -> bool:
     """Whether a value has parts of the trace; other traces may be above."""
     while isinstance(x, Traced) and x.by is not trace:
-        x = x.value
+        x = x.underlying
     return isinstance(x, Traced)
 
 
@@ -206,7 +206,7 @@ def foreign(values: Sequence[Value], own: Twice | None) -> Twice | None:
 def without(x: Value) -> Value:
     """A value without its parts: that of LAPACK's vectors, without ε."""
     while isinstance(x, Traced) and type(x.by) in (Split, Twice):
-        x = x.value
+        x = x.underlying
     return x
 
 

@@ -184,11 +184,11 @@ class Tape(Trace):
                 if a.by is self:
                     parents.append(a.aux)
                     mask |= 1 << i
-                    a = a.value
+                    a = a.underlying
                     if isinstance(a, Traced):
                         plain = False
                 elif a.by is FRESH:
-                    a = a.value
+                    a = a.underlying
                 else:
                     plain = False
                     a = snapshot(a)
@@ -207,7 +207,7 @@ class Tape(Trace):
         for i, a in enumerate(args):
             if isinstance(a, Traced) and a.by is self:
                 a = other.lift(a)
-                values[i] = a.value
+                values[i] = a.underlying
                 parents.append(a.aux)
         return values, parents
 
@@ -275,7 +275,7 @@ class Tape(Trace):
         return tuple(results)
 
     def shape(self, x: Traced) -> Shape:
-        return shape_of(x.value)
+        return shape_of(x.underlying)
 
     def node(self, x: Value) -> Node | None:
         return x.aux if isinstance(x, Traced) and x.by is self else None
@@ -286,7 +286,7 @@ class Tape(Trace):
     def leave(self, x: Any) -> Any:
         """A result without what the tape added to it."""
         if isinstance(x, Traced) and x.by in (self, self.twice):
-            x = without(x.value)
+            x = without(x.underlying)
         return x
 
 

@@ -20,7 +20,7 @@ def primal(x: Any) -> Any:
     while isinstance(x, Traced):
         if isinstance(x.by, Batch):
             raise BatchError("a value inside vmap represents a whole batch; it has no single number")
-        x = x.value if x.by.has_numbers else x.by.concrete(x, "the number behind")
+        x = x.underlying if x.by.has_numbers else x.by.concrete(x, "the number behind")
     return x
 
 

@@ -108,7 +108,7 @@ _refuse_dlpack = _refuse("the memory", lambda _: "keep the value itself")
 
 def _float(self: Traced) -> float:
     if self.by.is_plain(self):
-        return float(self.value)
+        return float(self.underlying)
     if is_shown(calling_frame()):
         if _has_number(self):
             return float(_looked_at(self))
@@ -117,12 +117,12 @@ def _float(self: Traced) -> float:
 
 
 def _complex(self: Traced) -> complex:
-    return complex(self.value) if self.by.is_plain(self) else _refuse_complex(self)
+    return complex(self.underlying) if self.by.is_plain(self) else _refuse_complex(self)
 
 
 def _array(self: Traced, dtype: Any = None, copy: bool | None = None) -> Any:
     if self.by.is_plain(self):
-        return np.array(self.value, dtype=dtype, copy=True)
+        return np.array(self.underlying, dtype=dtype, copy=True)
     _ask_for_tables(self)
     if isinstance(self.by, Batch) and self.dtype.kind in "iub":  # type: ignore[attr-defined]
         raise ConversionError(
@@ -133,13 +133,13 @@ def _array(self: Traced, dtype: Any = None, copy: bool | None = None) -> Any:
 
 
 def _dlpack(self: Traced, **options: Any) -> Any:
-    return self.value.__dlpack__(**options) if self.by.is_plain(self) else _refuse_dlpack(self)
+    return self.underlying.__dlpack__(**options) if self.by.is_plain(self) else _refuse_dlpack(self)
 
 
 def _item(self: Traced, *args: Any) -> Any:
     """In adopted code, the traced number itself."""
     if self.by.is_plain(self):
-        return self.value.item(*args)
+        return self.underlying.item(*args)
     if not is_adopted(calling_frame()):
         return _refuse_item(self)
     if not args:
@@ -151,7 +151,7 @@ def _item(self: Traced, *args: Any) -> Any:
 
 def _tolist(self: Traced) -> Any:
     if self.by.is_plain(self):
-        return self.value.tolist()
+        return self.underlying.tolist()
     return _nested(self) if is_adopted(calling_frame()) else _refuse_item(self)
 
 
@@ -228,7 +228,7 @@ def _round_builtin(self: Traced, decimals: int | None = None) -> Any:
     if isinstance(self.by, Guarded):
         return _round_decimally(self, self.by, decimals)
     # A program beneath a derivative gets the value that it stages, not the number of this call.
-    beneath = self.value if self.by.has_numbers and not isinstance(self.by, Batch) else primal(self)
+    beneath = self.underlying if self.by.has_numbers and not isinstance(self.by, Batch) else primal(self)
     return round(beneath, decimals)
 
 
@@ -261,20 +261,20 @@ def _has_number(x: Any) -> bool:
     while isinstance(x, Traced) and not isinstance(x.by, Guarded):
         if isinstance(x.by, Batch) or not x.by.has_numbers:
             return False
-        x = x.value
+        x = x.underlying
     return True
 
 
 def _repr(self: Traced) -> str:
     if self.by is FRESH:
-        return repr(self.value)
+        return repr(self.underlying)
     name = self.by.name
     if isinstance(self.by, Batch):
         shown = f"Traced({self.dtype.name}{list(self.shape)}, batch of {self.by.size}, by={name})"  # type: ignore[attr-defined]
     elif isinstance(self.by, Guarded):
         shown = f"Traced({self.by.concrete(self, _PRINTED)!r}, by={name})"
     elif self.by.has_numbers:
-        shown = f"Traced({self.value!r}, by={name})"
+        shown = f"Traced({self.underlying!r}, by={name})"
     else:
         shown = self.by.show(self)
     return (Text if _has_number(self) else Description).of(shown, self.by)
@@ -296,7 +296,7 @@ def _looked_at(x: Any) -> Any:
     """The number of a value, for text. A program would bake in that of its first call, so no result may depend on it."""
     while isinstance(x, Traced):
         if not isinstance(x.by, Guarded):
-            x = x.value if x.by.has_numbers else primal(x)
+            x = x.underlying if x.by.has_numbers else primal(x)
         elif is_printed():
             x = x.by.concrete(x, _PRINTED)
         else:

@@ -77,7 +77,7 @@ def _like(make: Callable[..., Any], a: Any, dtype: Any, order: Any, shape: Any) 
     a = lift(a)
     y = fresh(make(stand_in(a), dtype=dtype, order=order, shape=shape))
     if is_staged(a) and isinstance(y, Traced) and ndim_of(y) > 1:
-        y.layout = y.value.strides  # it keeps them when it is overwritten by a value that is being written down
+        y.memory_layout = y.underlying.strides  # it keeps them when it is overwritten by a value that is being written down
     return y
 
 

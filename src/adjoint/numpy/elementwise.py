@@ -67,7 +67,7 @@ def _is_root(a: Value, b: Value) -> bool:
         return False
     below = a
     while isinstance(below, Traced) and below.by.has_numbers:
-        below = below.value
+        below = below.underlying
     if not isinstance(below, Traced):
         return False
     return type(b) is float or (class_of(a) is not float and np.result_type(dtype_of(a), dtype_of(b)) == dtype_of(a))

@@ -7,7 +7,7 @@ shares memory or does not. This happens only when something is written in place.
 
 New arrays are dense. Their axis order is that of the array of numbers beneath the trace, since the ops run NumPy's functions;
 `become` (views.py) preserves it when an array is overwritten. The examples of a batch are dense too. Exceptions are recorded in
-`Traced.layout`: arguments with gaps or negative strides, and copies of values that have no numbers yet.
+`Traced.memory_layout`: arguments with gaps or negative strides, and copies of values that have no numbers yet.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def beneath(x: Value) -> Any:
     """The plain array beneath every trace, batch axes first; None where only the type is known."""
     while isinstance(x, Traced):
         if x.by.has_numbers:
-            x = x.value
+            x = x.underlying
         elif isinstance(x.by, Guarded):
             x = x.by.concrete(x, IN_MEMORY)
         else:
@@ -86,7 +86,7 @@ def strides_of(x: Value) -> Strides:
         noted = inside.noted_strides()
         if noted is not None:
             return noted
-        inside = inside.value
+        inside = inside.underlying
     held = beneath(x)
     if not isinstance(held, np.ndarray):
         return in_rows(shape, dtype)
@@ -119,7 +119,7 @@ def axes_by_stride(x: Value) -> Shape:
 def laid_out(x: Value, strides: Strides) -> Value:
     """The same value, its numbers dense in the axis order of these strides."""
     if isinstance(x, Traced):
-        return x.by.with_value(x, laid_out(x.value, strides)) if x.by.has_numbers else x
+        return x.by.with_value(x, laid_out(x.underlying, strides)) if x.by.has_numbers else x
     if not isinstance(x, np.ndarray):
         return x
     extra = x.ndim - len(strides)
@@ -134,8 +134,8 @@ def copied(x: Value, order: str = "K") -> Value:
     """A copy as NumPy makes it. Its numbers are moved only if another order is requested."""
     if not isinstance(x, Traced):
         return np.array(x, order=order)  # type: ignore[call-overload]
-    y = Traced(x.by, x.value, x.aux)
-    held = y.value
+    y = Traced(x.by, x.underlying, x.aux)
+    held = y.underlying
     if type(held) is np.ndarray and held.ndim == ndim_of(y):
         if held.flags.c_contiguous and (order != "F" or held.ndim < 2):
             return y
@@ -212,11 +212,11 @@ def _in_axis_order(shape: Shape, axes: list[int], itemsize: int) -> Strides:
 
 def later(x: Traced, strides: Callable[[], Strides]) -> Traced:
     """A value that is being written down, whose strides are found out when they matter."""
-    inside = x.value
+    inside = x.underlying
     if isinstance(inside, Traced) and shape_of(inside) == shape_of(x):  # a transform inside the program
         inside = later(inside, strides)
     y = x.by.with_value(x, inside)
-    y.layout = strides
+    y.memory_layout = strides
     return y
 
 

@@ -133,8 +133,8 @@ def _fixed(length: Any) -> int:
         return int(length)
     if not isinstance(length.by, Batch):
         return operator.index(length.by.concrete(length, "the length of a slice from"))
-    axes = tuple(range(ndim_of(length.value)))
-    shortest, longest = (_fixed(of(length.value, axis=axes, keepdims=False)) for of in (reductions.min_, reductions.max_))
+    axes = tuple(range(ndim_of(length.underlying)))
+    shortest, longest = (_fixed(of(length.underlying, axis=axes, keepdims=False)) for of in (reductions.min_, reductions.max_))
     if shortest != longest:
         raise UnsupportedError(
             f"slices of {shortest} to {longest} elements in one batch; give them one length, as in x[i : i + {longest}]"

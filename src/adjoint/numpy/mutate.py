@@ -55,7 +55,7 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
     if where is True:
         write(dst, ..., v)
         return
-    now = Traced(dst.by, dst.value, dst.aux)
+    now = Traced(dst.by, dst.underlying, dst.aux)
     write(dst, ..., shapes.where(lift(where), v, now))
 
 
@@ -89,7 +89,7 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> Non
 @implements(np.putmask)
 def putmask(a: Any, mask: Any, values: Any) -> None:
     a = _target(a, "np.putmask")
-    now = Traced(a.by, a.value, a.aux)
+    now = Traced(a.by, a.underlying, a.aux)
     v = lift_into(a, values)
     write(a, ..., shapes.where(lift(mask), resize(v, shape_of(a)) if ndim_of(v) else v, now))
 
@@ -126,12 +126,12 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
 
 def sort_in_place(self: Traced, axis: int = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None) -> None:
     _target(self, "sort")
-    write(self, ..., sort(Traced(self.by, self.value, self.aux), axis, kind, order, stable=stable))
+    write(self, ..., sort(Traced(self.by, self.underlying, self.aux), axis, kind, order, stable=stable))
 
 
 def partition_in_place(self: Traced, kth: Any, axis: int = -1, kind: str = "introselect", order: Any = None) -> None:
     _target(self, "partition")
-    write(self, ..., partition(Traced(self.by, self.value, self.aux), kth, axis, kind, order))
+    write(self, ..., partition(Traced(self.by, self.underlying, self.aux), kth, axis, kind, order))
 
 
 class Flat:

@@ -136,7 +136,7 @@ def _raise_as_python(name: str, y: Any, a: Any, b: Any) -> None:
     A program that is staged beneath the trace gets the condition under which nothing is raised.
     """
     while isinstance(y, Traced) and y.by.has_numbers:
-        y = y.value
+        y = y.underlying
     if isinstance(y, Traced):
         if isinstance(y.by, Stage) and y.by.light:
             y.by.operate(name, lambda *_: y, (_beneath(a), _beneath(b)))
@@ -167,7 +167,7 @@ def _divide(a: Any, b: Any) -> Any:
 def _beneath(x: Any) -> Any:
     """The staged value beneath a traced one."""
     while isinstance(x, Traced) and x.by.has_numbers:
-        x = x.value
+        x = x.underlying
     return x
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from .mutate import Flat, partition_in_place, sort_in_place
 from .operators import install_operators
 from .shape import clip_between, with_imag, with_real
 from .standard import VERSIONS
-from .standin import Sought, of_arrays
+from .standin import Sought, lacking, of_arrays
 from .table import FUNCTIONS, REFUSED, REMEDY, find_ufunc, is_scipy, lift
 from .ufunc import METHODS, call_with_options, check_cast, check_options
 from .views import read, write
@@ -97,18 +97,22 @@ _OF_MEMORY = (
 )
 
 
-def _missing(name: str) -> Callable[[Traced], NoReturn]:
-    """A property that raises for a missing attribute. (A `__getattr__` would slow down every attribute access.)"""
+#: Attributes of arrays and integers that have no remedy to name.
+_LACKING = ("__array_interface__", "__array_struct__", "numerator", "denominator", "bit_count", "bit_length", "to_bytes")
 
-    def getter(self: Traced) -> NoReturn:
+
+def _no_memory(name: str) -> Callable[[Traced], AttributeMissingError]:
+    """The error for an attribute of the memory. (A `__getattr__` would slow down every attribute access.)"""
+
+    def error(self: Traced) -> AttributeMissingError:
         called, better = advice()
         inside = f", which {called} asks for," if called and better else ""
-        raise AttributeMissingError(
+        return AttributeMissingError(
             f"a value traced by {self.by.name} has no .{name}{inside} since it has no memory; "
             f"{better or 'use NumPy functions that make a new array'}, or ad.stop_gradient(x) if a constant is meant"
         )
 
-    return getter
+    return error
 
 
 def _deepcopy(self: Traced, memo: Any = None) -> Any:
@@ -265,7 +269,7 @@ def _flatten(self: Traced, order: str = "C") -> Any:
 def _view(self: Traced, dtype: Any = None, type: Any = None) -> Any:
     if (dtype is None or np.dtype(dtype) == self.dtype) and type in (None, np.ndarray):  # type: ignore[attr-defined]
         return read(self, ...)
-    return _missing("view")(self)
+    raise _no_memory("view")(self)
 
 
 def _fill(self: Traced, value: Any) -> None:
@@ -306,7 +310,7 @@ def _set_flat(self: Traced, value: Any) -> None:
 def _set_shape(self: Traced, shape: Any) -> None:
     if self.by is not FRESH:
         raise UnsupportedError("the shape of a traced array cannot be set in place; write x = x.reshape(shape)")
-    self.value = np.reshape(self.value, shape, copy=False)
+    self.underlying = np.reshape(self.underlying, shape, copy=False)
 
 
 _OF_ARRAYS: dict[str, Callable[[Any], Any]] = {
@@ -319,6 +323,7 @@ _OF_ARRAYS: dict[str, Callable[[Any], Any]] = {
     "itemsize": lambda self: self.dtype.itemsize,
     "nbytes": lambda self: self.size * self.dtype.itemsize,
     "device": lambda self: "cpu",
+    "flags": Flags,
     "flat": Flat,
 }
 
@@ -340,8 +345,6 @@ def install() -> None:
     properties: dict[str, Callable[[Any], Any]] = {
         "real": lambda self: FUNCTIONS[np.real](self),
         "imag": lambda self: FUNCTIONS[np.imag](self),
-        "flags": Flags,
-        **{name: _missing(name) for name in _OF_MEMORY},
     }
     setters: dict[str, Callable[[Any, Any], None]] = {"real": _set_real, "imag": _set_imag}
     for name, getter in _OF_ARRAYS.items():
@@ -350,6 +353,10 @@ def install() -> None:
     Traced.shape = Traced.shape.setter(_set_shape)  # type: ignore[attr-defined]
     for name, getter in properties.items():
         setattr(Traced, name, property(getter, setters.get(name)))
+    for name in _OF_MEMORY:
+        setattr(Traced, name, lacking(name, _no_memory(name)))
+    for name in _LACKING:
+        setattr(Traced, name, lacking(name))
     everything: dict[str, Any] = {
         **CONVERSIONS,
         "__array_ufunc__": _array_ufunc,

@@ -50,7 +50,7 @@ class MaskedPlaces:
 def choose(mask: Value) -> MaskedPlaces | None:
     """The choice of a mask of booleans, if it is staged by `jit` and holds somewhere."""
     while isinstance(mask, Traced) and not isinstance(mask.by, Batch) and mask.by.has_numbers:
-        mask = mask.value
+        mask = mask.underlying
     stage = getattr(mask, "by", None)
     if not isinstance(stage, Guarded) or stage.closed or 0 in shape_of(mask) or not shape_of(mask):
         return None
@@ -108,7 +108,7 @@ class Selected(Traced):
         assert self.choice is not None
         now = indexing.getitem(self.padded, spec=(slice(None),) * self.axis + (slice(0, self.choice.known()),))
         self.is_materialized = True
-        for slot, content in zip(_SLOTS, (now.by, now.value, now.aux), strict=True):
+        for slot, content in zip(_SLOTS, (now.by, now.underlying, now.aux), strict=True):
             slot.__set__(self, content)
 
     def with_fill(self, fill: Any) -> Value:
@@ -150,7 +150,7 @@ class Selected(Traced):
         return Traced.__array_function__(self, function, types, args, kwargs) if y is NotImplemented else y  # type: ignore[attr-defined]
 
 
-_SLOTS = [vars(Traced)[name] for name in ("by", "value", "aux")]
+_SLOTS = [vars(Traced)[name] for name in ("by", "underlying", "aux")]
 
 
 def _lazy(slot: Any) -> property:
@@ -166,7 +166,7 @@ def _lazy(slot: Any) -> property:
     return property(get, set_)
 
 
-for _name, _slot in zip(("by", "value", "aux"), _SLOTS, strict=True):
+for _name, _slot in zip(("by", "underlying", "aux"), _SLOTS, strict=True):
     setattr(Selected, _name, _lazy(_slot))
 
 

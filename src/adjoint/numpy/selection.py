@@ -35,7 +35,7 @@ def whole(index: Any) -> Value:
     while isinstance(index, Traced):
         if isinstance(index.by, Batch) or not index.by.has_numbers:
             return astype(index, np.intp) if dtype_of(index).kind == "b" else index
-        index = index.value
+        index = index.underlying
     index = np.asarray(index)
     if index.dtype.kind not in "iub":
         if index.size or is_array:

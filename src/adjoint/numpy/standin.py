@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from ..core.bind import Traced, class_of, is_ours
-from ..core.types import PYTHON_NUMBERS, shape_of
+from ..core.errors import is_plumbing, note_refusal, user_line
+from ..core.types import shape_of
 from ..eager.batch import Batch
 from .caller import call_of
 
@@ -24,10 +25,10 @@ def of_arrays(name: str, getter: Callable[[Any], Any]) -> property:
     """An attribute of NumPy's values, which a Python number does not have."""
 
     def get(self: Traced) -> Any:
-        if type(self.value) is not np.ndarray:
+        if type(self.underlying) is not np.ndarray:
             asks = sys._getframe(1)
-            if asks.f_globals is not _TYPES and not is_ours(asks) and class_of(self) in PYTHON_NUMBERS:
-                raise _missing(self, name)
+            if asks.f_globals is not _TYPES and not is_ours(asks) and not hasattr(class_of(self), name):
+                raise missing(self, name)
         return getter(self)
 
     return property(get)
@@ -46,16 +47,31 @@ class Sought:
     def __get__(self, x: Traced | None, owner: Any = None) -> Any:
         if x is None:
             return self.function
-        is_array = type(x.value) is np.ndarray and type(x.by) is not Batch  # which holds numbers as arrays
+        is_array = type(x.underlying) is np.ndarray and type(x.by) is not Batch  # which holds numbers as arrays
         is_found = self.of_arrays if is_array else hasattr(class_of(x), self.name)
-        if not is_found and _is_sought(sys._getframe(1)):
-            raise _missing(x, self.name)
+        if not is_found and is_sought(sys._getframe(1)):
+            raise missing(x, self.name)
         return types.MethodType(self.function, x)
 
 
-def _is_sought(frame: types.FrameType) -> bool:
+def lacking(name: str, error: Callable[[Traced], AttributeError] | None = None) -> property:
+    """An attribute of the value behind that no traced value has, such as the address of its memory.
+
+    Where user code continues without it, after `hasattr` or `getattr`, the transform compares with a run on plain numbers.
+    """
+
+    def get(self: Traced) -> Any:
+        frame = sys._getframe(1)
+        if is_sought(frame) and hasattr(class_of(self), name) and not is_plumbing(frame):
+            note_refusal(f"a value traced by {self.by.name} has no .{name} ({user_line()})")
+        raise missing(self, name) if error is None else error(self)
+
+    return property(get)
+
+
+def is_sought(frame: types.FrameType) -> bool:
     return not is_ours(frame) and call_of(frame).function in (hasattr, getattr)
 
 
-def _missing(x: Traced, name: str) -> AttributeError:
+def missing(x: Traced, name: str) -> AttributeError:
     return AttributeError(f"{class_of(x).__name__!r} object has no attribute {name!r}")

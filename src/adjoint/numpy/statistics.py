@@ -59,7 +59,7 @@ def average(a: Any, axis: Axis = None, weights: Any = None, returned: bool = Fal
 def is_known(x: Value) -> bool:
     """Whether a check of its values can be made: on numbers, and in a program, as a guard. Examples of a batch may differ."""
     while isinstance(x, Traced) and x.by.has_numbers and not isinstance(x.by, Batch):
-        x = x.value
+        x = x.underlying
     return not isinstance(x, Traced) or isinstance(x.by, Guarded)
 
 

@@ -267,7 +267,7 @@ def _at(ufunc: np.ufunc, name: str, a: Any, index: Any, b: Any = None) -> None:
         if function is None or ufunc.nin > 2 or ufunc.nout > 1:
             raise UnsupportedError(f"{name} is not supported on traced values")
         stored = lambda *operands: _as_stored(function(*operands), dtype)
-        become(a, update_at(stored, Traced(a.by, a.value, a.aux), index, None if b is None else lift(b)))
+        become(a, update_at(stored, Traced(a.by, a.underlying, a.aux), index, None if b is None else lift(b)))
         return
     part = read(a, index)
     b = shapes.broadcast_to(lift(b), shape=shape_of(part))

@@ -140,7 +140,7 @@ def _asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Any:
     y = asarray(a, dtype)
     plain = y
     while isinstance(plain, Traced):  # inside vmap all examples are checked
-        plain = plain.value if plain.by.has_numbers else plain.by.concrete(plain, "the number behind")
+        plain = plain.underlying if plain.by.has_numbers else plain.by.concrete(plain, "the number behind")
     if not np.all(np.isfinite(plain)):
         raise ValueError("array must not contain infs or NaNs")
     return y

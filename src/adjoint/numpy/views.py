@@ -33,7 +33,7 @@ from .ways import Chosen, Element, Indexed, Way, as_array, shares
 #: The arrays that have been written to, while this is recorded.
 written: ContextVar[list[weakref.ref[Traced]] | None] = ContextVar("adjoint_written", default=None)
 
-_slot_by, _slot_value, _slot_aux = (vars(Traced)[name] for name in ("by", "value", "aux"))
+_slot_by, _slot_value, _slot_aux = (vars(Traced)[name] for name in ("by", "underlying", "aux"))
 
 
 class View(Traced):
@@ -43,12 +43,12 @@ class View(Traced):
     is_view = True
 
     def __init__(self, now: Traced, base: Traced, way: Way) -> None:
-        set_contents(self, now.by, now.value, now.aux)
+        set_contents(self, now.by, now.underlying, now.aux)
         self.base: Traced | None = base
         self.way = way
         self.shared: bool | None = way.always or None
         root = base if type(base) is Traced else self.root
-        self.seen = (root.value, root.aux)
+        self.seen = (root.underlying, root.aux)
 
     @property
     def root(self) -> Traced:
@@ -64,7 +64,7 @@ class View(Traced):
         if root is self:
             return True
         value, aux = self.seen
-        return root.value is value and root.aux is aux
+        return root.underlying is value and root.aux is aux
 
     def refresh(self) -> None:
         """Recompute after a write: first the bases, from the root on."""
@@ -79,9 +79,9 @@ class View(Traced):
                 one.separate()
                 continue
             root = one.root
-            one.seen = (root.value, root.aux)
+            one.seen = (root.underlying, root.aux)
             now = one.way.look(snapshot(one.base))
-            set_contents(one, now.by, now.value, now.aux)
+            set_contents(one, now.by, now.underlying, now.aux)
 
     def is_shared(self) -> bool:
         """Whether NumPy would give a view here, and not a copy."""
@@ -89,17 +89,17 @@ class View(Traced):
             whole = stand_in(self.base)
             part = self.way.ask(whole)
             self.shared = shares(part, whole)
-            self.layout = part.strides
+            self.memory_layout = part.strides
         return self.shared
 
     def noted_strides(self) -> tuple[int, ...] | None:
-        if self.base is not None and getattr(self, "layout", None) is None:
-            self.layout = self.way.ask(stand_in(self.base)).strides
+        if self.base is not None and getattr(self, "memory_layout", None) is None:
+            self.memory_layout = self.way.ask(stand_in(self.base)).strides
         return super().noted_strides()
 
     def separate(self) -> None:
         """Detach from the base, keeping the contents of the last read."""
-        self.layout = self.noted_strides()
+        self.memory_layout = self.noted_strides()
         self.base = None
 
 
@@ -154,14 +154,14 @@ def _fresh_slot(slot: Any) -> property:
 
     def get(self: View) -> Any:
         base = self.base
-        if type(base) is not Traced or base.value is not self.seen[0] or base.aux is not self.seen[1]:
+        if type(base) is not Traced or base.underlying is not self.seen[0] or base.aux is not self.seen[1]:
             self.refresh()
         return read(self)
 
     return property(get, slot.__set__)
 
 
-for _name in ("by", "value", "aux"):
+for _name in ("by", "underlying", "aux"):
     setattr(View, _name, _fresh_slot(getattr(Traced, _name)))
 
 
@@ -236,7 +236,7 @@ _ENTRIES = (type(None), type(...), int, slice, np.ndarray, np.generic, list, tup
 
 def _plain_entry(entry: Any) -> Any:
     if isinstance(entry, Traced):
-        return entry.value if entry.by is FRESH else entry
+        return entry.underlying if entry.by is FRESH else entry
     if isinstance(entry, list) and holds_traced(entry):
         return lift(entry)
     if isinstance(entry, _ENTRIES):
@@ -262,7 +262,7 @@ def write(x: Traced, index: Any, v: Any) -> None:
     if (_protected or isinstance(x, View)) and is_read_only(x):  # before the index is looked at, as in NumPy
         raise read_only()
     v = lift_into(x, v)
-    if isinstance(v, Selected) and (new := after_write(Traced(x.by, x.value, x.aux), index, v)) is not None:
+    if isinstance(v, Selected) and (new := after_write(Traced(x.by, x.underlying, x.aux), index, v)) is not None:
         become(x, new)
         return
     if _is_single_truth(index):
@@ -274,7 +274,7 @@ def write(x: Traced, index: Any, v: Any) -> None:
         found, index = windows(x, index)
         for window in found:
             x = view(x, window)
-    become(x, indexing.write(Traced(x.by, x.value, x.aux), index, as_stored(x, v)))
+    become(x, indexing.write(Traced(x.by, x.underlying, x.aux), index, as_stored(x, v)))
 
 
 #: What Python numbers are written as.
@@ -332,7 +332,7 @@ def _is_held_alike(new: Value, x: Traced) -> bool:
     """Whether two values of one trace are arrays of one shape, dtype and order in memory: a write then only replaces x."""
     if type(new) is not Traced or new.by is not x.by or type(x.by) is Batch:  # which holds numbers as arrays
         return False
-    held, now = new.value, x.value
+    held, now = new.underlying, x.underlying
     return (
         type(held) is np.ndarray
         and type(now) is np.ndarray
@@ -344,7 +344,7 @@ def _is_held_alike(new: Value, x: Traced) -> bool:
 
 def _in_same_order(new: Value, x: Traced) -> Value:
     """A value that overwrites the array x, with its numbers in the memory order of x."""
-    held, now = getattr(new, "value", new), x.value
+    held, now = getattr(new, "underlying", new), x.underlying
     if type(held) is np.ndarray and type(now) is np.ndarray and (now.ndim < 2 or held.strides == now.strides):
         return new
     if len(shape_of(x)) < 2:
@@ -358,10 +358,10 @@ def _in_same_order(new: Value, x: Traced) -> Value:
 
 def _with_strides(new: Value, x: Traced) -> Value:
     """As `_in_same_order`, for a value without numbers: the strides are noted, in the value and in those that it stands for."""
-    is_in_rows = not isinstance(x.value, np.ndarray) or x.value.flags.c_contiguous
-    if not isinstance(new, Traced) or (is_in_rows and getattr(x, "layout", None) is None):
+    is_in_rows = not isinstance(x.underlying, np.ndarray) or x.underlying.flags.c_contiguous
+    if not isinstance(new, Traced) or (is_in_rows and getattr(x, "memory_layout", None) is None):
         return new
-    own = x.layout = strides_of(x)
+    own = x.memory_layout = strides_of(x)
     return later(new, lambda: own)
 
 

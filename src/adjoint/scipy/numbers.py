@@ -43,7 +43,7 @@ def seen(x: Any, what: str) -> Any:
 def holds(condition: Any) -> bool:
     """Whether a condition holds, of a batch for all its examples."""
     while isinstance(condition, Traced) and isinstance(condition.by, Batch):
-        condition = anp.all(condition.value)
+        condition = anp.all(condition.underlying)
     return bool(condition)
 
 

@@ -120,7 +120,7 @@ class SourceBody(Arithmetic, Body):
 
     def captured_name(self, i: int) -> str:
         x = self.captured[i]
-        return self.variables.get((id(x.value), id(x.aux))) or _variable(x) or super().captured_name(i)
+        return self.variables.get((id(x.underlying), id(x.aux))) or _variable(x) or super().captured_name(i)
 
     def whole(self, x: Any) -> Any:
         """A Python integer that was computed from a counter."""
@@ -185,7 +185,7 @@ class WholeFunction(Arithmetic):
 def _variable(x: Traced) -> str:
     """The variable to which the source assigns a captured value; '' if it is not known."""
     while isinstance(x, Traced) and not isinstance(x.by, Stage):
-        x = x.value
+        x = x.underlying
     if not isinstance(x, Traced):
         return ""
     lines = [e.line for e in x.by.equations if e.outputs == (x.aux[0],)]

@@ -253,7 +253,7 @@ class Runtime:
             if isinstance(x.by, Stage):
                 x.by.name_result(x, name)
                 break
-            x = x.value
+            x = x.underlying
         return value
 
     # -- calls --

@@ -65,7 +65,7 @@ def require(condition: Any, arithmetic: bool = False) -> bool:
         stage.conditions.append(condition)
         return True
     while isinstance(condition, Traced) and condition.by is not stage:
-        condition = condition.value
+        condition = condition.underlying
     if isinstance(condition, Traced):
         stage.assume(condition)
         return True
@@ -90,7 +90,7 @@ def in_graph() -> bool:
 def keep_python(y: Value, cls: type | None) -> None:
     """Note that a result is a Python number in the user's program."""
     while isinstance(y, Traced) and y.by.has_numbers:
-        y = y.value
+        y = y.underlying
     if cls is not None and isinstance(y, Traced):
         if isinstance(y.by, (SourceBody, WholeFunction)):
             y.by.light[y.aux[0]] = cls

@@ -142,7 +142,7 @@ class State:
             self.before, key=lambda name: name not in self.names
         )  # the name of a captured value is not that of a carry
         held = [(name, self.before[name]) for name in names]
-        body.variables |= {(id(x.value), id(x.aux)): name for name, x in held if isinstance(x, Traced)}
+        body.variables |= {(id(x.underlying), id(x.aux)): name for name, x in held if isinstance(x, Traced)}
         body.entered |= {id(x) for inputs in self.inputs.values() for x in inputs}
         self.starts = {name: [getattr(x, "aux", None) for x in inputs] for name, inputs in self.inputs.items()}
         for v in self.variables:

@@ -136,9 +136,9 @@ class Surroundings:
     def _keep(self, name: str, x: Any, own: Collection[int]) -> Iterable[tuple[str, Any]]:
         """Keep the state of an object; returns what can be reached from it, by name."""
         if isinstance(x, Traced):
-            self.arrays.append((name, x, (x.by, x.value, x.aux)))
+            self.arrays.append((name, x, (x.by, x.underlying, x.aux)))
             if x.by is FRESH:
-                self.arrays.append((name, x.value, x.value.copy(order="K")))
+                self.arrays.append((name, x.underlying, x.underlying.copy(order="K")))
             return ()
         if isinstance(x, np.ndarray) and x.dtype.kind in "biufc":
             self.arrays.append((name, x, x.copy(order="K")))
@@ -175,12 +175,12 @@ class Surroundings:
         for name, x, before in self.arrays:
             if isinstance(x, Traced):
                 by, value, aux = before
-                if x.by is not by or x.value is not value or x.aux is not aux:
+                if x.by is not by or x.underlying is not value or x.aux is not aux:
                     if isinstance(x, View):  # refreshed, or written to through its base, which is restored
                         set_contents(x, by, value, aux)
                         x.seen = (None, None)  # type: ignore[assignment]
                     else:
-                        x.by, x.value, x.aux = by, value, aux
+                        x.by, x.underlying, x.aux = by, value, aux
                         owned = {key: a for found in self.objects for key, a in found.holding(x).items()}
                         attributes |= owned
                         arrays |= set() if owned else {name}

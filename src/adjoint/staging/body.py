@@ -122,7 +122,7 @@ class Body(NumberStage):
         if x.by.ended:
             raise x.by.leaked()
         x = snapshot(x)
-        key = (id(x.by), id(x.value), id(x.aux))  # the current value of x, which may be written to later
+        key = (id(x.by), id(x.underlying), id(x.aux))  # the current value of x, which may be written to later
         if key not in self.places:
             self.captured.append(x)
             self.places[key] = -len(self.captured)

@@ -26,7 +26,7 @@ class Concrete(Stage):
 
     def input_like(self, name: str, value: Value) -> Traced:
         if isinstance(value, Traced) and isinstance(value.by, Concrete):
-            value = value.value
+            value = value.underlying
         number, type_, _ = super().input(name, Type.of(value)).aux
         self.values.append(value)
         return Traced(self, value, (number, type_, is_array(value)))
@@ -42,7 +42,7 @@ class Concrete(Stage):
         return self.note_values(op, inputs, params, result)
 
     def class_of(self, x: Traced) -> type:
-        return class_of(x.value)
+        return class_of(x.underlying)
 
     def concrete(self, x: Traced, what: str) -> Any:
-        return x.value
+        return x.underlying

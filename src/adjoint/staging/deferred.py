@@ -90,8 +90,8 @@ class Deferred(Tape):
     def leaf(self, value: Value, kind: type[Node] = Node) -> Traced:
         """A differentiated variable. It is distinct from its initial value, which the function may see as well."""
         leaf = super().leaf(self.stage.alias(value), kind)
-        number = leaf.value.aux[0]
-        self.leaves[number] = Traced(self, leaf.value, leaf.aux)  # the function may write to its argument
+        number = leaf.underlying.aux[0]
+        self.leaves[number] = Traced(self, leaf.underlying, leaf.aux)  # the function may write to its argument
         self.nodes[number] = leaf.aux
         self.begin = self._end()
         return leaf
@@ -112,13 +112,13 @@ class Deferred(Tape):
         for a in args:
             if type(a) is Traced and a.by is self:
                 mask |= bit
-                a = a.value
+                a = a.underlying
             elif type(a) not in PYTHON_NUMBERS and isinstance(a, Traced):
                 if a.by is self:  # a view
                     mask |= bit
-                    a = a.value
+                    a = a.underlying
                 elif a.by is FRESH:
-                    a = a.value
+                    a = a.underlying
                 if isinstance(a, Traced) and a.by is not stage:
                     is_direct = False
             values.append(a)
@@ -155,7 +155,7 @@ class Deferred(Tape):
         if not isinstance(x, Traced) or x.by is not self or x.aux is not None:
             return x
         node = self.node(x)
-        return x.value if node is None else Traced(self, x.value, node)
+        return x.underlying if node is None else Traced(self, x.underlying, node)
 
     def node(self, x: Value) -> Node | None:
         """The node of a value; None of one that depends on no variable, as some results of a branch do not."""
@@ -163,7 +163,7 @@ class Deferred(Tape):
             return None
         if not self.materialised:  # of a variable too: what a custom rule makes of its node is in no equation
             self.materialise()
-        return self.nodes.get(x.value.aux[0]) if x.aux is None else x.aux
+        return self.nodes.get(x.underlying.aux[0]) if x.aux is None else x.aux
 
     def materialise(self) -> None:
         """Make the nodes of all that was done so far."""
@@ -288,7 +288,7 @@ class Deferred(Tape):
             node = self.node(y)
             if node is not None:
                 self.nodes[number] = node
-            self.moved[number] = y.value if node is not None else y
+            self.moved[number] = y.underlying if node is not None else y
 
     def value(self, number: int) -> Traced:
         """A value of the program."""

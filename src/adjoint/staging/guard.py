@@ -59,7 +59,7 @@ class _Known(NamedTuple):
 def _is_ordered(x: Any) -> bool:
     """Whether the order of an array in memory is not that of the numbers that a program computes."""
     if isinstance(x, Traced):
-        return x.is_view or getattr(x, "layout", None) is not None
+        return x.is_view or getattr(x, "memory_layout", None) is not None
     return isinstance(x, np.ndarray) and not x.flags.c_contiguous
 
 
@@ -180,7 +180,7 @@ class Guarded(PythonNumbers):
         if number in self.light:
             self.keep_weak(own, (self.numbers[number],))
         same = Traced(self, None, (own, type_, array))
-        same.layout = x.noted_strides
+        same.memory_layout = x.noted_strides
         return same
 
     def inner(self, name: str) -> Stage:
@@ -287,7 +287,7 @@ class Guarded(PythonNumbers):
             return bool(y)
         keeps_order = op.kind == "elementwise" or op in _KEEP_ORDER
         if keeps_order and len(known.types[0].shape) > 1 and any(map(_is_ordered, args)):
-            y.layout = functools.partial(self.order_of, y, op, args, params)
+            y.memory_layout = functools.partial(self.order_of, y, op, args, params)
         return y
 
     order_of: Callable[..., Any]  # of a result whose operands have an order of their own, set by numpy/layout.py

@@ -143,7 +143,7 @@ def strengthened(x: Any) -> Any:
     if not isinstance(x, Traced):
         return np.asarray(x)[()]
     if x.by.has_numbers and x.by.taken is None:
-        return x.by.with_value(x, strengthened(x.value))
+        return x.by.with_value(x, strengthened(x.underlying))
     return cast(x, dtype=dtype_of(x))  # in a branch, an op of the branch
 
 

@@ -218,7 +218,7 @@ class Reads:
         seen = self.stage.capture(at.name, value)
         if isinstance(seen, Traced) and seen.by is FRESH:  # a constant
             same = Contents(value)
-            self.unwritten.append((at.name, lambda: same(seen.value)))
+            self.unwritten.append((at.name, lambda: same(seen.underlying)))
         return seen
 
     def met(self, value: Any, at: At) -> Any:
@@ -305,7 +305,7 @@ class Reads:
             return value
         seen = self.traced(value)
         if seen is not value:
-            self.unwritten.append((at.name, lambda: seen.value is value))
+            self.unwritten.append((at.name, lambda: seen.underlying is value))
         return seen
 
     def _array_on_gpu(self, value: Any, at: At, number: int) -> Any:

@@ -7,6 +7,7 @@ raises, and `type(x) is float` is False.
 
 from __future__ import annotations
 
+import operator
 import os
 import types
 import weakref
@@ -57,7 +58,7 @@ class _Found(NamedTuple):
         held = _held(f)
         if f.__globals__ is not self.scope or len(held) != len(self.held):
             return False
-        if any(now is not then for now, then in zip(held, self.held, strict=True)):  # `==` of two references compares the objects
+        if not all(map(operator.is_, held, self.held)):  # `==` of two weak references compares the objects
             return False
         return all(_kind(scope.get(name)) is kind for scope, name, kind in self.names)
 

@@ -47,8 +47,8 @@ def _first_line(f: Any, find: Callable[[types.CodeType], int | None]) -> str | N
 
 
 def compares_identity(f: Any) -> bool:
-    """Whether a function, or one that it can reach, may ask whether two arrays or numbers are one object."""
-    return any(_compares(code) or _is_array_among(_compared_globals(code), names) for code, names in _codes(f))
+    """Whether a function, or one that it can reach, may ask whether two arrays, numbers or containers are one object."""
+    return any(_compares(code) or _is_shared_among(_compared_globals(code), names) for code, names in _codes(f))
 
 
 def asks_for_sharing(f: Any) -> bool:
@@ -123,8 +123,9 @@ def _compared_globals(code: types.CodeType) -> tuple[str, ...]:
     return tuple(a.argval for a, b in itertools.pairwise(found) if b.opname == "IS_OP" and a.opname == "LOAD_GLOBAL")
 
 
-def _is_array_among(names: Iterable[str], values: dict[str, Any]) -> bool:
-    return any(isinstance(values.get(name), np.ndarray) for name in names)
+def _is_shared_among(names: Iterable[str], values: dict[str, Any]) -> bool:
+    """Whether a global is one that a program does not hold fixed: an array or a container."""
+    return any(isinstance(values.get(name), (np.ndarray, list, dict, set)) for name in names)
 
 
 #: Functions that tell whether two arguments are one array, or share memory.

@@ -124,7 +124,7 @@ def _on_tape(
                 found.append(False if g is None else None if origin is None else origin.mask)
         return given, known_masks(given, found)
 
-    return [y if node is None else y.value for y, node in zip(ys, nodes, strict=True)], back
+    return [y if node is None else y.underlying for y, node in zip(ys, nodes, strict=True)], back
 
 
 def _known(mask: Any) -> Any:

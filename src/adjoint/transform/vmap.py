@@ -18,7 +18,7 @@ def run(graph: Graph, size: int, values: Sequence[Value], flags: Sequence[bool])
         inside = [Traced(batch, x, None) if flag else x for x, flag in zip(values, flags, strict=True)]
         ys = graph.run_flat(inside)
     batched = tuple(isinstance(y, Traced) and y.by is batch for y in ys)
-    return [y.value if flag else y for y, flag in zip(ys, batched, strict=True)], batched
+    return [y.underlying if flag else y for y, flag in zip(ys, batched, strict=True)], batched
 
 
 def vmap(graph: Graph, size: int, flags: Flags, outputs: Flags | None = None) -> Graph:

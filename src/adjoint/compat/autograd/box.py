@@ -27,9 +27,9 @@ def getval(x: Any) -> Any:
 def stands_for(x: Any) -> Any:
     """Some value of the type that x stands for."""
     while isinstance(x, Traced):
-        x = x.value if x.by.has_numbers else np.zeros(shape_of(x), dtype_of(x))[()]
+        x = x.underlying if x.by.has_numbers else np.zeros(shape_of(x), dtype_of(x))[()]
     return x
 
 
 # Programs read `x._value` to print, as they would in autograd. It is asked for by name, so nothing is lost silently.
-Traced._value = property(lambda self: self.value if self.by.has_numbers else self.by.concrete(self, "the plain value of"))  # type: ignore[attr-defined]
+Traced._value = property(lambda self: self.underlying if self.by.has_numbers else self.by.concrete(self, "the plain value of"))  # type: ignore[attr-defined]

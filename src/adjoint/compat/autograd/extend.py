@@ -89,7 +89,7 @@ class Primitive:
         """Under vmap: a call for each example."""
         call, results = on_own(lambda values: self(*structure.unflatten(values), **kwargs), frozen=True), []
         for k in range(batch.size):
-            results.append(call([x.value[k] if isinstance(x, Traced) and x.by is batch else x for x in leaves]))
+            results.append(call([x.underlying[k] if isinstance(x, Traced) and x.by is batch else x for x in leaves]))
         if not results:
             raise UnsupportedError(f"the primitive {name_of(self.fun)} cannot be batched over no examples")
         return map_leaves(lambda *parts: Traced(batch, np.stack(parts), None), *results)

@@ -249,7 +249,7 @@ class _Description:
                     ReadRecord.OWNER: target(place.owner) if place.chained else self.refer(place.owner),
                     ReadRecord.KEY: place.key if place.load in (Load.ITEM, Load.PART) else self.refer(place.key),
                     ReadRecord.CHECK: place.check,
-                    ReadRecord.EXPECTED: target(expected) if place.check is Check.SAME else self.refer(expected),
+                    ReadRecord.EXPECTED: target(expected) if place.check in (Check.SAME, Check.OTHER) else self.refer(expected),
                     ReadRecord.COUNT: count,
                     ReadRecord.TARGET: target(i),
                     ReadRecord.HELD: self.hold(1),
