@@ -46,6 +46,7 @@ from .point_tiles import in_point_tiles
 from .scalar import EVERY, MOVABLE, KernelWriter
 from .schedule import schedule, written_arithmetic
 from .step import Foreign, Lowered
+from .strided_rows import read_strided_rows
 from .workspace import FEW, FUNCTION, Workspace
 
 _CASTS = (cast, truncate)
@@ -102,6 +103,7 @@ class Lowering(Workspace):
         """Schedule loops and assign memory."""
         schedule(lowered)
         in_point_tiles(lowered)
+        read_strided_rows(lowered)
         group_parallel(lowered)
         write_in_place(lowered)
         plan(lowered)
