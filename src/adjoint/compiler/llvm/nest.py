@@ -89,6 +89,7 @@ class Nest(Reducing):
         iterations: int | None = None,
         numbers_apart: bool = False,
         is_brief: bool = False,
+        in_parts: bool = False,
     ) -> None:
         self.kernel = kernel
         self.is_brief = is_brief  # does little of the program's work
@@ -105,7 +106,7 @@ class Nest(Reducing):
         self.code = Code(apart, vecmath.alone_name) if alone else Code(apart)
         self.loops = kernel.loops
         # The iterations of the outermost loop in one call: a part of them, or all, whose number is then constant.
-        in_parts = tiles is not None or kernel.chunks > 1
+        in_parts = in_parts or tiles is not None or kernel.chunks > 1
         self.whole = ("%start", "%length") if in_parts else ("0", str(self.loops[0].length) if self.loops else "1")
         self.has_tiles = iterations is not None
         if iterations is not None:  # of every call
