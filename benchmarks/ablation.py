@@ -63,6 +63,16 @@ def stencil(np, u):
     return np.sum(u * u)
 
 
+def heat(np, u):
+    """Many steps on a large grid."""
+    edges = [(1, 1)] * u.ndim
+    inside, axes = (slice(1, -1),) * u.ndim, range(u.ndim)
+    moved = lambda axis, by: tuple(slice(1 + by, by - 1 or None) if k == axis else slice(1, -1) for k in axes)
+    for _ in range(40):
+        u = u + 0.1 * np.pad(sum(u[moved(k, 1)] - 2.0 * u[inside] + u[moved(k, -1)] for k in axes), edges)
+    return np.sum(u * u)
+
+
 def boundary_values(np, u):
     for _ in range(10):
         u = u * 1.01
@@ -177,6 +187,8 @@ SMALL = [
     Workload("two loops, 2000 steps", two_loops, lambda rng: (rng.normal(size=(2000, 8)),), 1, loops=True),
     Workload("distances, 500 x 3", distances, lambda rng: (rng.normal(size=(500, 3)),), 1),
     Workload("stencil, 20 x 5000", stencil, lambda rng: (rng.normal(size=5000),), 1),
+    Workload("heat, 40 x 10^6", heat, lambda rng: (rng.normal(size=1_000_000),), 1),
+    Workload("heat, 40 x 2048 x 2048", heat, lambda rng: (rng.normal(size=(2048, 2048)),), 1),
     Workload("write, 100000", written, lambda rng: (rng.normal(size=100_000),), 1),
     Workload("boundary values, 10 x 1000", boundary_values, lambda rng: (rng.normal(size=1000),), 1),
     Workload("logistic regression, 100000 x 50", logistic, lambda rng: (rng.normal(size=50), rng.normal(size=(100_000, 50))), 1),

@@ -49,6 +49,13 @@ def stencil(u):
     return np.sum(u * u)
 
 
+def heat(u):
+    """Many steps on a large grid."""
+    for _ in range(12):
+        u = u + 0.1 * np.pad(u[2:] - 2.0 * u[1:-1] + u[:-2], 1)
+    return np.sum(u * u)
+
+
 def written(x):
     y = np.sin(x)
     y[3:-2] = np.cos(x[3:-2]) * y[:-5]
@@ -108,6 +115,7 @@ PROGRAMS = {
     "distances": (distances, lambda: (normal(70, 3),)),
     "masked": (masked, lambda: (normal(150),)),
     "stencil": (stencil, lambda: (normal(3000),)),
+    "heat": (heat, lambda: (normal(150_000),)),
     "written": (written, lambda: (normal(2000),)),
     "recurrence": (recurrence, lambda: (normal(200),)),
     "solved": (solved, lambda: (definite(20), normal(20))),
@@ -127,6 +135,7 @@ CHANGED = {
     Switch.FUSED_MATVEC: ("logistic",),
     Switch.PARALLEL_GROUPS: ("two loops",),
     Switch.PIECES: ("softmax", "large result"),
+    Switch.TIME_TILES: ("heat",),
     Switch.SHORT_SUMS: ("distances", "few"),
     Switch.SHORT_LOOPS: ("distances", "small system", "rows"),
     Switch.VECTOR_ROWS: ("rows",),

@@ -458,3 +458,76 @@ def test_an_in_place_operation_raises_as_numpy_where_the_result_does_not_fit(nam
 
     ad.grad(f)(np.float64(2.0))
     assert found == [outcome(np.ones(3, dtype=own), np.ones(3, dtype=other))]
+
+
+PARTS = [slice(1, -1), slice(None, None, 2), (slice(None), 1), (..., slice(0, 2)), (1,), 0]
+
+
+@pytest.mark.parametrize("index", [*PARTS, (slice(0, 0),), [0, 2], (0, 1)], ids=str)
+@pytest.mark.parametrize("base", [lambda a: a, lambda a: a[::-1], lambda a: a.T, lambda a: a.reshape(3, 4)], ids=range(4))
+def test_an_operation_on_a_part_writes_it_once(index, base):
+    """Python writes the result of `a[i] += 1` back to a[i]; the view has written it already."""
+
+    def f(x):
+        a = x * 1.0
+        part = base(a)
+        part[index] += np.sin(part[index])
+        return a, part
+
+    x = RNG.normal(size=(4, 3))
+    for got, wanted in zip(ad.jit(f)(x), f(x), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-14)
+    total = lambda x: sum(np.sum(y**2) for y in f(x))
+    np.testing.assert_allclose(ad.grad(total)(x), ad.finite_difference(total, x), rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(ad.jit(ad.grad(total))(x), ad.grad(total)(x), rtol=1e-13)
+
+
+@pytest.mark.parametrize("index", PARTS, ids=str)
+def test_an_operation_on_a_part_is_one_write_in_the_graph(index):
+    def f(x):
+        a = x * 1.0
+        a[index] += x[index]
+        return a
+
+    assert str(ad.graph(f)(RNG.normal(size=(4, 3)))).count("= put ") == 1
+
+
+@pytest.mark.parametrize("which", range(3))
+def test_a_part_is_written_where_it_is_not_its_own(which):
+    def another(x):
+        a, b = x * 1.0, x * 2.0
+        part = b[1:]
+        part += 1.0
+        a[1:] = part  # of another array
+        return a
+
+    def moved(x):
+        a = x * 1.0
+        part = a[1:]
+        part += 1.0
+        a[:-1] = part  # another part
+        return a
+
+    def renewed(x):
+        a = x * 1.0
+        part = a[1:]
+        a += 1.0
+        a[1:] = part * 2.0
+        return a
+
+    f, x = (another, moved, renewed)[which], RNG.normal(size=5)
+    np.testing.assert_array_equal(ad.jit(f)(x), f(x))
+    np.testing.assert_allclose(ad.jacfwd(f)(x), ad.finite_difference(f, x), rtol=1e-6, atol=1e-8)
+
+
+def test_a_part_of_a_read_only_array_is_not_written():
+    def f(x):
+        a = x * 1.0
+        a.flags.writeable = False
+        a[1:] = a[1:]
+        return a
+
+    with pytest.raises(ValueError, match="read-only"):
+        f(np.ones(3))
+    with pytest.raises(ad.AdjointError, match="read-only"):
+        ad.grad(lambda x: np.sum(f(x)))(np.ones(3))

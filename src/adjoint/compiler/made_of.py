@@ -19,6 +19,7 @@ from .lower.step import (
     Product,
     RowTiles,
     Step,
+    TimeTiles,
 )
 from .specialization import counted
 
@@ -36,6 +37,7 @@ def kinds(steps: Sequence[Step]) -> str:
         Kernel: "kernel",
         RowTiles: "group of kernels",
         PointTiles: "loop over points",
+        TimeTiles: "loop over a stencil",
         Product: "product",
         Lapack: "call of LAPACK",
         Fourier: "Fourier transform",

@@ -34,6 +34,7 @@ class Switch(Enum):
     FUSED_MATVEC = "fused_matvec", "products of one matrix with vectors from both sides read it once"
     PARALLEL_GROUPS = "parallel_groups", "independent steps run at the same time"
     PIECES = "pieces", "large loops are cut into pieces for the threads"
+    TIME_TILES = "time_tiles", "loops over large stencils run several iterations on each tile of the grid"
     SHORT_SUMS = "short_sums", "a short sum inside another loop is unrolled, so that the loop around it is vectorized"
     SHORT_LOOPS = "short_loops", "LLVM unrolls loops of a few iterations"
     VECTOR_ROWS = "vector_rows", "a contiguous loop of 4 or 8 iterations is one vector"

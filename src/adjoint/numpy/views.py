@@ -274,7 +274,16 @@ def write(x: Traced, index: Any, v: Any) -> None:
         found, index = windows(x, index)
         for window in found:
             x = view(x, window)
+    elif _is_own_part(x, index, v):
+        return
     become(x, indexing.write(Traced(x.by, x.underlying, x.aux), index, as_stored(x, v)))
+
+
+def _is_own_part(x: Traced, index: Any, v: Any) -> bool:
+    """Whether v is the view x[index], as in the second half of `x[index] += 1`: the view has already written to x."""
+    if not isinstance(v, View) or v.base is not x or not isinstance(v.way, Indexed) or isinstance(v.way, Chosen):
+        return False
+    return _is_basic(index) and v.way.index == index and not is_read_only(x)
 
 
 #: What Python numbers are written as.

@@ -11,7 +11,7 @@ import pytest
 
 import adjoint as ad
 from adjoint.compiler import native
-from adjoint.compiler.llvm.builder import UNOPTIMISED, WRITTEN_AS_VECTORS
+from adjoint.compiler.llvm.builder import STRIDED, UNOPTIMISED, WRITTEN_AS_VECTORS
 from adjoint.compiler.native import emit
 
 X = np.linspace(0.1, 3, 500)
@@ -144,3 +144,20 @@ def test_what_is_made_of_a_text_can_be_read(text):
     assert "@program" in emit.optimised(text)
     assert "program:" in emit.assembly(text)
     assert isinstance(native.object_code(text)[1], list)
+
+
+def columns(z):
+    """A loop in tiles of points, whose rows are the columns of an array."""
+    return np.sum(ad.scan(lambda v, row: (0.5 * v + row * v, None), np.ones(len(z)), z.T)[0])
+
+
+@pytest.mark.parametrize("processor, loads_one_by_one", [("znver3", True), ("znver5", True), ("skylake-avx512", False)])
+def test_strided_loads_on_zen_are_not_gathers(monkeypatch, processor, loads_one_by_one):
+    z = np.ones((300, 40))
+    text = ad.jit(columns).lower(z).native.text
+    assert STRIDED in text
+    assert STRIDED not in ad.jit(lambda z: columns(z.T)).lower(z.T.copy()).native.text
+    if emit.target()[0].triple.startswith("x86_64"):
+        made, _, features = emit.target()
+        monkeypatch.setattr(emit, "target", lambda: (made, processor, features))
+        assert not (loads_one_by_one and "vgather" in emit.assembly(text))

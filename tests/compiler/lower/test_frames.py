@@ -23,6 +23,62 @@ def test_the_gradient_of_a_stencil_is_one_pass():
     np.testing.assert_allclose(ad.jit(f)(x), f(x), rtol=1e-12)
 
 
+def _padded(u):
+    return u + 0.1 * np.pad(u[2:] - 2 * u[1:-1] + u[:-2], [(1, 1)] + [(0, 0)] * (u.ndim - 1))
+
+
+def _in_place(u):
+    u = u * 1.0
+    u[1:-1] += 0.1 * (u[2:] - 2 * u[1:-1] + u[:-2])
+    return u
+
+
+def _written_in_full(u):
+    new = u * 1.0
+    new[1:-1] = u[1:-1] + 0.1 * (u[2:] - 2 * u[1:-1] + u[:-2])
+    return new
+
+
+def _periodic(u):
+    return u + 0.1 * (np.roll(u, 1, 0) - 2 * u + np.roll(u, -1, 0))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=str)
+@pytest.mark.parametrize("shape", [(4,), (300,), (70, 9)], ids=str)
+@pytest.mark.parametrize("step", [_padded, _in_place, _written_in_full, _periodic])
+def test_one_step_of_a_stencil_is_one_pass_both_ways(step, shape, dtype):
+    """The multiple of the cotangent that its neighbours read is computed where they read it."""
+
+    def f(u):
+        for _ in range(20):
+            u = step(u)
+        return np.sum(u * u)
+
+    u = RNG.normal(size=shape).astype(dtype)
+    gradient = ad.jit(ad.grad(f))
+    np.testing.assert_allclose(gradient(u), ad.grad(f)(u), rtol=1e-4 if dtype is np.float32 else 1e-12)
+    loops = [found for found in gradient.lower(u).lowered.steps if hasattr(found, "body")]
+    assert len(loops) == 2
+    for loop in loops:
+        (kernel,) = loop.body.steps
+        assert len(kernel.stores) == 1
+
+
+@pytest.mark.parametrize("number", [0.0, -0.0, np.nan, np.inf, 2.5])
+@pytest.mark.parametrize("index", [slice(1, -1), (slice(None), 0), (2, 1), (), (slice(1, 1),)], ids=str)
+def test_a_number_is_written_in_the_pass_that_reads_it(index, number):
+    def f(x):
+        x = x * 3.0
+        x[index] = number
+        return x, x + 1.0
+
+    x = RNG.normal(size=(6, 3))
+    if np.size(x[index]):
+        assert len(steps(f, x)) == 1
+    for got, wanted in zip(ad.jit(f)(x), f(x), strict=True):
+        assert got.tobytes() == wanted.tobytes()
+
+
 @pytest.mark.parametrize("zeros, passes", [(1, 1), (10, 1), (11, 2), (80, 2)])
 def test_a_cheap_value_is_computed_again_in_a_frame_that_is_not_much_larger(zeros, passes):
     f, x = lambda x: np.pad(x * x + 1.0, (0, zeros)), RNG.normal(size=10)

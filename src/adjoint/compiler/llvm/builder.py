@@ -21,6 +21,7 @@ _Case = TypeVar("_Case", bound=SupportsInt)
 #: which would dominate the compile time.
 WRITTEN_AS_VECTORS = 'noimplicitfloat "prefer-vector-width"="512"'
 UNOPTIMISED = '"unoptimised"'  # an attribute of functions that `emit` compiles without the optimiser
+STRIDED = '"strided"'  # an attribute of functions whose loops load from another cache line in each iteration; see `emit`
 
 
 class Builder:

@@ -27,7 +27,7 @@ from ..lower.schedule import cost
 from ..lower.step import RowTiles
 from ..switches import Switch
 from . import vecmath
-from .builder import UNOPTIMISED
+from .builder import STRIDED, UNOPTIMISED
 from .instruction import MEMORY, REGISTER, Code, combine, literal, start_of
 
 SMALL = 16  # points of a kernel that is inlined into the program
@@ -41,6 +41,7 @@ MOST_INLINED, FUNCTION_COST = 24, 20  # functions in a kernel of a few points th
 LONGEST_WRITTEN_OUT, FUNCTION = 400, 40  # lines after unrolling; lines counted for a function such as exp
 ROW = (4, 8)  # iterations of a contiguous loop that is one vector
 FOLDED = (0.0, 0.5, 1.0, 2.0)  # constants that LLVM simplifies with: always written in the code
+A_LINE = 8  # elements: a stride from which each is in another cache line
 BLOCK = 2048  # terms of a long sum that are added separately, to limit rounding errors
 
 
@@ -88,6 +89,7 @@ class Nest(Reducing):
         iterations: int | None = None,
         numbers_apart: bool = False,
         is_brief: bool = False,
+        in_parts: bool = False,
     ) -> None:
         self.kernel = kernel
         self.is_brief = is_brief  # does little of the program's work
@@ -104,8 +106,9 @@ class Nest(Reducing):
         self.code = Code(apart, vecmath.alone_name) if alone else Code(apart)
         self.loops = kernel.loops
         # The iterations of the outermost loop in one call: a part of them, or all, whose number is then constant.
-        in_parts = tiles is not None or kernel.chunks > 1
+        in_parts = in_parts or tiles is not None or kernel.chunks > 1
         self.whole = ("%start", "%length") if in_parts else ("0", str(self.loops[0].length) if self.loops else "1")
+        self.has_tiles = iterations is not None
         if iterations is not None:  # of every call
             self.whole = ("%start", str(iterations))
         self.views = kernel.views
@@ -140,7 +143,8 @@ class Nest(Reducing):
             how = f"{how} {UNOPTIMISED}"
         wide = WIDE if Switch.WIDE_VECTORS.on and (self.is_rows or (self.loops and self.loops[-1].length >= LONG_ENOUGH)) else ""
         self.code.do("ret void")
-        return self.code.define(f"define internal void {name}({arguments}) nounwind {how} {wide}")
+        strided = STRIDED if self.is_strided() else ""
+        return self.code.define(f"define internal void {name}({arguments}) nounwind {how} {wide} {strided}")
 
     def is_a_vector_a_row(self) -> bool:
         """Whether the innermost loop runs along rows as long as a vector, without a reduction along them."""
@@ -148,6 +152,10 @@ class Nest(Reducing):
             return False
         moves = all(d == len(self.loops) for d in self.depths)
         return moves and set(self.loops[-1].strides) <= {0, 1}
+
+    def is_strided(self) -> bool:
+        """Whether a tile of points loads a vector from as many cache lines."""
+        return self.has_tiles and bool(self.loops) and any(abs(s) >= A_LINE for s in self.loops[-1].strides)
 
     # -- loops --
 

@@ -111,7 +111,8 @@ class _Piece:
             stacked += [(out.buffer, view) for out, view in zip(body.outputs[len(ends) :], scan.stacks, strict=True)]
             for inner, view in stacked:
                 tiled[inner] = view.buffer in step.offsets
-                pointers[inner] = self.moved(self.at(view), row, self.size(inner) if tiled[inner] else inner.nbytes)
+                apart = self.size(inner) if tiled[inner] else view.strides[0] * view.dtype.itemsize
+                pointers[inner] = self.moved(self.at(view), row, apart)
             for kernel in kernels_of(scan):
                 self.kernel(kernel, pointers, tiled)
         for begin, view in zip(begins, scan.finals, strict=True):
@@ -133,8 +134,8 @@ class _Piece:
         return self.moved(base, which, size)
 
     def moved(self, base: str, by: str, size: int) -> str:
-        """The address so many times a size behind another."""
-        return self.code.let(f"getelementptr i8, ptr {base}, i64 {self.code.let(f'mul nuw nsw i64 {by}, {size}')}")
+        """The address so many times a size behind another, or before it."""
+        return self.code.let(f"getelementptr i8, ptr {base}, i64 {self.code.let(f'mul nsw i64 {by}, {size}')}")
 
     def at(self, view: View) -> str:
         return self.code.let(f"getelementptr i8, ptr {self.pointers[view.buffer]}, i64 {view.offset * view.dtype.itemsize}")

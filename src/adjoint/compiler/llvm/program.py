@@ -32,6 +32,7 @@ from ..lower.step import (
     RowTiles,
     Scan,
     Step,
+    TimeTiles,
     While,
     WhileVjp,
 )
@@ -51,6 +52,7 @@ from . import (
     point_tiles,
     row_tiles,
     tile,
+    time_tiles,
     vecmath,
 )
 from .builder import UNOPTIMISED
@@ -255,6 +257,8 @@ class StepRoutine:
             row_tiles.emit(self, step)
         elif isinstance(step, PointTiles):
             point_tiles.emit(self, step)
+        elif isinstance(step, TimeTiles):
+            time_tiles.emit(self, step)
         elif isinstance(step, Product):
             self.product(step)
         elif isinstance(step, Lapack):

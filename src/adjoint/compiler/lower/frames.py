@@ -19,7 +19,7 @@ from ...ir.graph import Equation, Literal, Operand
 from ...ops import elementwise as ew
 from ...ops import index, shape, shift
 from ..switches import Switch
-from .kernel import KernelLine, View, Window, size_of
+from .kernel import Buffer, KernelLine, View, Window, size_of
 from .lowered import Frame, Line, Rules
 from .views import region
 
@@ -70,9 +70,14 @@ def _put_window(low: Lowering, equation: Equation) -> bool:
     if 0 in result.shape or low.type_of(v).dtype != result.dtype or low.type_of(x).dtype != result.dtype:
         return False
     written = np.broadcast_to(np.False_, result.shape)[(*spec, ...)].shape
-    if low.type_of(v).shape != written or 0 in written:
+    if 0 in written:
         return False
-    frame = _framed(low, v, spec, result.shape)
+    if isinstance(v, Literal) and not v.type.shape:
+        frame = _framed_number(v, spec, result.shape, written)
+    elif low.type_of(v).shape == written:
+        frame = _framed(low, v, spec, result.shape)
+    else:
+        return False
     if frame is None:
         return False
     base = low.operand(x, result.shape)
@@ -92,6 +97,14 @@ def _framed(low: Lowering, x: Operand, spec: tuple[Any, ...], shape: Shape) -> F
     view = low.view(x)
     found = _window(spec, shape, view)
     return None if found is None else Frame((KernelLine("load", (), found[0], view.dtype),), shape, found[1])
+
+
+def _framed_number(number: Literal, spec: tuple[Any, ...], shape: Shape, written: Shape) -> Frame | None:
+    """A number at all points of an index; None if the index has steps."""
+    dtype = number.type.dtype
+    anywhere = View(Buffer(-1, dtype, 1, "constant"), written, (0,) * len(written))  # has a shape; it is not read
+    found = _window(spec, shape, anywhere)
+    return found and Frame((KernelLine("const", (), np.asarray(number.value).item(), dtype),), shape, found[1])
 
 
 def _computed_again(low: Lowering, line: Line, spec: tuple[Any, ...], shape: Shape) -> Frame | None:

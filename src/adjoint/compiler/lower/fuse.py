@@ -46,6 +46,8 @@ from .point_tiles import in_point_tiles
 from .scalar import EVERY, MOVABLE, KernelWriter
 from .schedule import schedule, written_arithmetic
 from .step import Foreign, Lowered
+from .strided_rows import read_strided_rows
+from .time_tiles import in_time_tiles
 from .workspace import FEW, FUNCTION, Workspace
 
 _CASTS = (cast, truncate)
@@ -102,6 +104,8 @@ class Lowering(Workspace):
         """Schedule loops and assign memory."""
         schedule(lowered)
         in_point_tiles(lowered)
+        read_strided_rows(lowered)
+        in_time_tiles(lowered)
         group_parallel(lowered)
         write_in_place(lowered)
         plan(lowered)

@@ -19,7 +19,7 @@ from ..switches import Switch
 from .dead_code import prune
 from .kernel import Buffer, Kernel, KernelLine, Store, View, size_of
 from .schedule import arrange, cut
-from .step import Lowered, ParallelGroup, PointTiles, RowTiles
+from .step import Lowered, ParallelGroup, PointTiles, RowTiles, TimeTiles
 
 
 def write_in_place(lowered: Lowered) -> None:
@@ -80,7 +80,7 @@ def _is_dead(lowered: Lowered, copying: Kernel, store: Store, old: Buffer) -> bo
     reads = [{view.buffer for view in step.reads()} for step in lowered.steps]
     writes = [{view.buffer for view in step.writes()} for step in lowered.steps]
     users = [n for n, (read, written) in enumerate(zip(reads, writes, strict=True)) if {old, new} & (read | written)]
-    is_grouped = any(isinstance(lowered.steps[n], (RowTiles, PointTiles, ParallelGroup)) for n in users)
+    is_grouped = any(isinstance(lowered.steps[n], (RowTiles, PointTiles, TimeTiles, ParallelGroup)) for n in users)
     new_is_used_before = any(new in reads[n] | writes[n] for n in users if n < position)
     old_is_changed_later = any(old in writes[n] for n in users if n >= position)
     if is_grouped or new_is_used_before or old_is_changed_later:

@@ -22,7 +22,7 @@ from .kernel import Buffer, Kernel, View, size_of
 from .memory import plan
 from .parts import Result, only, parts
 from .schedule import work
-from .step import Lapack, Lowered, ParallelGroup, PointTiles, Product, RowTiles, Step, bodies, calls_python, can_fail
+from .step import Lapack, Lowered, ParallelGroup, PointTiles, Product, RowTiles, Step, TimeTiles, bodies, calls_python, can_fail
 
 _LONG = 60_000  # additions of the smallest member: about 20 µs
 _IN_PRODUCTS = 10  # multiplications of a matrix product in the time of an addition
@@ -51,7 +51,7 @@ def uses_cores(step: Step) -> bool:
 
     Two BLAS calls that both use its threads run one after the other, and spin while they wait.
     """
-    if isinstance(step, (Kernel, RowTiles, PointTiles)):
+    if isinstance(step, (Kernel, RowTiles, PointTiles, TimeTiles)):
         return step.chunks > 1
     if isinstance(step, Product):
         if step.is_narrow:

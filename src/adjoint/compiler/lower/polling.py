@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from .schedule import work
-from .step import Lowered, PointTiles, Scan, Step, While, WhileVjp, bodies
+from .step import Lowered, PointTiles, Scan, Step, TimeTiles, While, WhileVjp, bodies
 
 _PULSE = 60_000  # additions between two reads of the clock: about 20 µs
 _LONG = 1_000_000  # additions of a loop, or between two steps, from which to poll: about 0.3 ms
@@ -34,7 +34,7 @@ def can_stop(lowered: Lowered) -> bool:
     return (
         lowered.can_fail
         or any(breaks(lowered.steps))
-        or any(isinstance(step, PointTiles) for step in lowered.steps)
+        or any(isinstance(step, (PointTiles, TimeTiles)) for step in lowered.steps)
         or any(iterations_between(loop, bodies(loop)[-1]) for loop in loops)
         or any(map(can_stop, lowered.inner))
     )

@@ -30,6 +30,7 @@ from .step import (
     RowTiles,
     Scan,
     Step,
+    TimeTiles,
     While,
     WhileVjp,
     bodies,
@@ -166,6 +167,8 @@ def work(step: Step) -> int:
         return sum(map(work, step.kernels))
     if isinstance(step, PointTiles):
         return sum(map(work, step.members))
+    if isinstance(step, TimeTiles):
+        return work(step.scan)
     if not isinstance(step, Kernel):
         inside = [_ITERATION + sum(map(work, body.steps)) for body in bodies(step)]
         if isinstance(step, Branch):

@@ -6,7 +6,7 @@ parallel groups of programs, and foreign calls for operations without native cod
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -253,6 +253,35 @@ class PointTiles:
 
 
 @dataclass(slots=True, eq=False)
+class TimeTiles:
+    """A loop over a stencil, of which each tile of rows runs several iterations at a time: see `lower.time_tiles`."""
+
+    scan: Scan
+    kernel: Kernel  # its body
+    rows: Mapping[Buffer, int]  # elements of a row of each carry of the body, where it begins and where it ends
+    length: int  # rows of the grid
+    halo: int  # rows that a row depends on, on either side
+    tile: int  # rows of a tile
+    depth: int  # iterations of a tile
+    memory: Buffer  # of the tiles, in bytes for all pieces
+    chunks: int  # pieces that may run in parallel
+
+    @property
+    def lines(self) -> dict[str, None]:
+        return self.scan.lines
+
+    def reads(self) -> Iterator[View]:
+        yield from self.scan.reads()
+
+    def writes(self) -> Iterator[View]:
+        yield from self.scan.writes()
+        yield View.whole(self.memory, (self.memory.size,))
+
+    def __str__(self) -> str:
+        return f"tiles of {self.tile} of {self.length} rows, {self.depth} iterations at a time:\n{_indented(self.scan)}"
+
+
+@dataclass(slots=True, eq=False)
 class While:
     """A loop: carries = body(carries) while test(carries)."""
 
@@ -367,7 +396,7 @@ def _list(views: Iterable[View]) -> str:
     return ", ".join(map(repr, views))
 
 
-def _indented(lowered: Lowered, by: int = 2) -> str:
+def _indented(lowered: Lowered | Scan, by: int = 2) -> str:
     return "\n".join(" " * by + line for line in str(lowered).splitlines())
 
 
@@ -375,6 +404,7 @@ Step = (
     Kernel
     | RowTiles
     | PointTiles
+    | TimeTiles
     | Product
     | Lapack
     | Fourier

@@ -25,7 +25,7 @@ import numpy as np
 
 from ...core.op import OPS
 from ...core.types import Shape, Type
-from ...ops import broadcast, elementwise, index, linalg, reduce  # noqa: F401 - they declare the ops named here
+from ...ops import broadcast, elementwise, index, linalg, reduce, shift  # noqa: F401 - they declare the ops named here
 from .indices import joined
 from .pattern import RESULT, ZERO, Computed, ConstantHole, Hole, Needs, OpPattern, Parameter, Rule, calls, computed
 
@@ -59,7 +59,7 @@ logical_and, logical_or, logical_not = calls("logical_and", "logical_or", "logic
 equal, greater, greater_equal = calls("equal", "greater", "greater_equal")
 conj, real_, cast, isfinite, stop_gradient = calls("conj", "real", "cast", "isfinite", "stop_gradient")
 reshape, transpose, broadcast_to, sum_, matmul = calls("reshape", "transpose", "broadcast_to", "sum", "matmul")
-getitem, gather, place = calls("getitem", "gather", "place")
+getitem, gather, place, roll = calls("getitem", "gather", "place", "roll")
 
 # -- the products of the chain rule -----------------------------------------------------------------------------
 
@@ -318,6 +318,46 @@ rule(
     place(add(X, Y), spec=S, shape=T),
     computed(lambda x, y: (x.shape, x.dtype) == (y.shape, y.dtype))(X, Y),
     cases=({"S": (slice(1, 3),), "T": (4, 3), "X": (2, 3), "Y": (2, 3)},),
+)
+
+
+@computed
+def reads_most(result: Type, x: Type) -> bool:
+    """Whether an index reads at least half of a real array."""
+    return x.dtype.kind != "c" and 2 * result.size >= x.size
+
+
+@computed
+def reads_most_by(result: Type, x: Type, number: Type) -> bool:
+    """The same, of what is computed from an array and a number."""
+    return x.dtype.kind != "c" and bool(x.shape) and not number.shape and 2 * result.size >= x.size
+
+
+# A stencil reads parts of an array, or rolls it: a multiple of the array is computed there, and not stored first.
+_PARTS: dict[str, Any] = {"X": (6, 4), "S": (slice(1, -1),)}
+_ROLLED: dict[str, Any] = {"X": (6, 4), "A": (1, 1), "B": (0, 1)}
+for _name in ("add", "sub", "mul", "div"):
+    (_op,) = calls(_name)
+    for _whole, _part, _case in (
+        (getitem(_op(X, Y), spec=S), getitem(X, spec=S), _PARTS),
+        (roll(_op(X, Y), shifts=A, axes=B), roll(X, shifts=A, axes=B), _ROLLED),
+    ):
+        rule(
+            f"{_whole.op.name}-of-{_name}",
+            _whole,
+            _op(_part, Y),
+            reads_most_by(RESULT, X, Y),
+            cases=({**_case, "Y": ()},),
+            into=FINAL,
+        )
+rule("getitem-of-neg", getitem(neg(X), spec=S), neg(getitem(X, spec=S)), reads_most(RESULT, X), cases=(_PARTS,), into=FINAL)
+rule(
+    "roll-of-neg",
+    roll(neg(X), shifts=A, axes=B),
+    neg(roll(X, shifts=A, axes=B)),
+    reads_most(RESULT, X),
+    cases=(_ROLLED,),
+    into=FINAL,
 )
 
 
