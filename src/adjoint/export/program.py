@@ -142,7 +142,7 @@ def _part(
     f: Any, args: tuple[Any, ...], kwargs: dict[str, Any], kind: str, argnums: Any, base: str, passes: bool, source: bool
 ) -> Part:
     """A function, or one of its derivatives, with the names of its inputs and results."""
-    value = _staged(f, args, kwargs, source)
+    value = staged(f, args, kwargs, source)
     for given_name, t in zip(value.input_names, value.input_types, strict=True):
         if t.dtype.kind not in "biufc":
             raise ArgumentError(f"{given_name} of export has the dtype {t.dtype}; only numbers and bools can be exported")
@@ -157,7 +157,7 @@ def _part(
 
     def made(transformed: Function, more: Any = None, inputs: Sequence[str] = (), names: Sequence[str] = ()) -> Part:
         """A derivative, which may have one more argument, with the names of that argument's leaves and of its results."""
-        program = _staged(transformed, args if more is None else (*args, more), kwargs, source)
+        program = staged(transformed, args if more is None else (*args, more), kwargs, source)
         named = given if more is None else _insert(value, args, inputs)
         return _named(program, f"{base}_{kind}", kind, named, list(names), passes)
 
@@ -201,7 +201,7 @@ def _on(f: Function, primals: Sequence[Any], chosen: Sequence[int], named: dict[
     return on_chosen
 
 
-def _staged(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any], source: bool) -> Program:
+def staged(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any], source: bool = False) -> Program:
     """The graph of f: from its source if that is asked for, or if it cannot be staged otherwise, since it branches on a value."""
     if isinstance(f, Program) and f.in_structure is not None and _types(args, kwargs) == f.input_types:
         return f
@@ -309,4 +309,4 @@ def write(path: str | os.PathLike[str] | None, text: str) -> str:
     return text
 
 
-__all__ = ["DERIVATIVES", "Part", "distinct", "example", "file_named", "parts", "titled", "write", "write_beside"]
+__all__ = ["DERIVATIVES", "Part", "distinct", "example", "file_named", "parts", "staged", "titled", "write", "write_beside"]
