@@ -543,5 +543,12 @@ def test_branches_and_loops_read_as_those_of_the_source():
     assert "    while np.abs(y * y - a) > 1e-12:\n        y = 0.5 * (y + a / y)" in export.python(newton, 2.0)
 
 
+def test_small_constants_are_listed():
+    text = export.python(lambda x, m: np.where(m, 1.0, x) @ np.array([[1.0, 1.0], [0.0, 1.0]]), np.ones(2), np.ones(2, bool))
+    assert "np.array([[1.0, 1.0], [0.0, 1.0]], " in text
+    branches = export.python(clamped, X.ravel(), 0.5, derivatives="gradient")
+    assert "np.where(v3, 1.0, 0.0)" in branches
+
+
 def test_a_helper_that_nothing_calls_is_left_out():
     assert "def _inv" not in export.python(lambda a: np.linalg.inv(a) @ a, np.eye(3))
