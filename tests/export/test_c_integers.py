@@ -34,6 +34,22 @@ def test_operations_at_the_limits(tmp_path, dtype, compiler):
         np.testing.assert_array_equal(x, y, f"operation {i}")
 
 
+@pytest.mark.parametrize("dtype", TYPES)
+def test_operations_on_literals(tmp_path, dtype):
+    """A literal may be of another type than the array: C computes in the wider one, or in that of the left operand of a shift."""
+    b, literals = np.array(limits(dtype), dtype), [*limits(dtype), 77]
+    numbers = [np.dtype(dtype).type(n) for n in literals]
+
+    def f(b):
+        return [y for n in numbers for y in (*operations(n, b), *operations(b, n))]
+
+    with np.errstate(all="ignore"):
+        library, (part,) = compiled(tmp_path, f, b, flags=FLAGS if COMPILERS[0] == "gcc" else FLAGS[:1])
+        wanted = f(b)
+    for i, (x, y) in enumerate(zip(library(part, [b]), wanted, strict=True)):
+        np.testing.assert_array_equal(x, y, f"operation {i}")
+
+
 @pytest.mark.parametrize("source", ["float32", "float64"])
 def test_floats_as_integers(tmp_path, source):
     """Inside the range of each dtype, where C defines the conversion and all processors agree."""

@@ -134,6 +134,27 @@ def test_what_was_loaded_can_be_differentiated(tmp_path):
     np.testing.assert_array_equal(ad.jit(ad.grad(loaded))(X), ad.jit(ad.grad(energy))(X))
 
 
+def halved(x, low):
+    y = x
+    while np.sum(y * y) > 1.0:
+        y = 0.5 * y + 0.01 * x
+    if low > 0:
+        return np.sum(np.sin(y)) * low
+    return np.sum(y)
+
+
+@pytest.mark.parametrize("f", [halved, ad.grad(halved), ad.value_and_grad(halved, 1)])
+def test_functions_that_branch_on_values(f, tmp_path):
+    loaded = ad.load(ad.save(tmp_path / "f", f, X, 0.5))
+    for x, low in ((X, 0.5), (X * 7, -0.5), (X * 0.01, 2.0)):
+        for a, b in zip(flat(loaded(x, low)), flat(f(x, low)), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-13)
+
+
+def flat(result):
+    return result if isinstance(result, tuple) else (result,)
+
+
 def test_functions_of_symbols(tmp_path):
     x, y = ad.symbols("x y")
     f = ad.function([x, y], {"z": x * y, "dx": ad.gradients(x * y, x)}, name="product")

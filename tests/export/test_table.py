@@ -3,12 +3,15 @@
 import pathlib
 
 import exported
+import numpy as np
 import op_samples
 import pytest
 from export.runners import SECOND_TOOLS
 from night import rotated
 
+import adjoint as ad
 from adjoint import export
+from adjoint.core.errors import UnsupportedError
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -55,6 +58,47 @@ def test_every_op_of_integers(dtype):
         if isinstance(wrong, str):  # whose tool is missing: test_every_op says so
             continue
         assert not wrong, "\n".join(wrong)
+
+
+SHAPES = [((3, 4), (4, 2)), ((4,), (4,)), ((4,), (4, 2)), ((3, 4), (4,)), ((2, 3, 4), (4, 2)), ((3, 4), (5, 4, 2))]
+SHAPES += [((2, 3, 4), (4,)), ((2, 1, 3, 4), (5, 4, 2)), ((4,), (2, 4, 3)), ((3, 0), (0, 2)), ((1, 1), (1, 1))]
+
+
+def products_and_shifts(dtype):
+    """Products of vectors, matrices and stacks; shifts by up to all bits, and by more."""
+    rng = np.random.default_rng(0)
+    low, high = (0, 2) if dtype == "bool" else (max(np.iinfo(dtype).min, -100), 100)
+    for k, shapes in enumerate(SHAPES):
+        pair = [rng.integers(low, high, shape).astype(dtype) for shape in shapes]
+        yield f"product{k}", ad.graph(lambda a, b: a @ b)(*pair), pair
+    if dtype != "bool":
+        counts = np.array([0, 1, 3, 7, 8, 15, 16, 31, 32, 63, 64, 100]).astype(dtype)
+        x = rng.integers(low, high, (5, 1)).astype(dtype)
+        yield "right", ad.graph(lambda x, n: (x >> n, x >> 3, 77 >> n))(x, counts), [x, counts]
+        yield "left", ad.graph(lambda x, n: (x << n, x << 3))(x, counts[counts < 46]), [x, counts[counts < 46]]
+
+
+@pytest.mark.parametrize("exporter", exported.RUNNERS)
+def test_products_and_shifts_of_integers(exporter):
+    refused = set()
+    for dtype in (*exported.INTEGERS, "bool"):
+        cases = list(products_and_shifts(dtype))
+        found = exported.RUNNERS[exporter](cases)
+        if isinstance(found, str):
+            pytest.skip(found)
+        for (name, program, inputs), results in zip(cases, found, strict=True):
+            if isinstance(results, UnsupportedError):
+                refused.add(f"{name[:5]} {dtype}")
+                continue
+            expected = program.run(*inputs)
+            for a, b in zip(results, expected if isinstance(expected, tuple) else [expected], strict=True):
+                np.testing.assert_array_equal(np.asarray(a), b, f"{name} of {dtype}")
+    if exporter == "numba":
+        assert refused == {f"produ {dtype}" for dtype in (*exported.INTEGERS, "bool")}
+    elif exporter == "onnx":  # whose sums are of int32 and int64
+        assert refused <= {"produ uint32", "produ uint64", "right uint64", "left uint64"}
+    else:
+        assert not refused
 
 
 def test_every_exporter_that_computes_has_a_runner():

@@ -481,3 +481,74 @@ def test_a_graph_that_cannot_be_staged_says_which_loop_and_why():
         ad.graph(f, source=True)(2.0)
     assert "the while at test_python.py" in "".join(error.value.__notes__)
     assert "runs in Python" in "".join(error.value.__notes__)
+
+
+def clamped(x, c):
+    if c > 0:
+        d = np.where(np.abs(x) < c, 0.5 * x**2, c * (np.abs(x) - 0.5 * c))
+    elif c < -1:
+        d = np.maximum(x, 0.0) ** 3
+    else:
+        d = np.log1p(x**2)
+    return np.sum(d)
+
+
+def newton(a):
+    x = a
+    while abs(x * x - a) > 1e-12:
+        x = 0.5 * (x + a / x)
+    return x
+
+
+def exchanged(x):
+    """Results of a branch have the names of variables that it reads."""
+    a, b, last = x, 2.0 * x, x
+    for _ in range(6):
+        if a > b:
+            a, b = b, a + 1.0
+        else:
+            last = np.sin(a)
+            b = a * last + b
+            if b > 3.0:
+                a = b - a
+                b = a * a - last
+    return a * b + last
+
+
+@pytest.mark.parametrize("derivatives", ["value", "gradient"])
+@pytest.mark.parametrize(
+    ("f", "calls"),
+    [
+        (clamped, [(X.ravel() * 2 - 1, c) for c in (0.7, -0.5, -2.0)]),
+        (newton, [(2.0,), (0.3,)]),
+        (exchanged, [(x,) for x in (-2.0, -0.3, 0.1, 0.9, 2.5, 7.0)]),
+    ],
+)
+def test_conditions_and_branches_are_those_of_the_source(f, calls, derivatives):
+    kinds = () if derivatives == "value" else (derivatives,)
+    text, scope = export.python(f, *calls[0], derivatives=kinds), {}
+    exec(text, scope)
+    for args in calls:
+        expected = f(*args) if derivatives == "value" else ad.grad(f)(*args)
+        made = scope[f.__name__ if derivatives == "value" else f"{f.__name__}_gradient"]
+        np.testing.assert_allclose(made(*args), expected, rtol=1e-12, atol=1e-14)
+
+
+def test_branches_and_loops_read_as_those_of_the_source():
+    text = export.python(clamped, X.ravel(), 0.5, derivatives="gradient")
+    assert "    if c > 0:" in text
+    assert "    elif c < -1:" in text
+    assert text.count("d = ") == 3
+    assert "strong_mul" not in text  # a test for nan of a finite number is False
+    assert "    while np.abs(y * y - a) > 1e-12:\n        y = 0.5 * (y + a / y)" in export.python(newton, 2.0)
+
+
+def test_small_constants_are_listed():
+    text = export.python(lambda x, m: np.where(m, 1.0, x) @ np.array([[1.0, 1.0], [0.0, 1.0]]), np.ones(2), np.ones(2, bool))
+    assert "np.array([[1.0, 1.0], [0.0, 1.0]], " in text
+    branches = export.python(clamped, X.ravel(), 0.5, derivatives="gradient")
+    assert "np.where(v3, 1.0, 0.0)" in branches
+
+
+def test_a_helper_that_nothing_calls_is_left_out():
+    assert "def _inv" not in export.python(lambda a: np.linalg.inv(a) @ a, np.eye(3))

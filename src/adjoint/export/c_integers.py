@@ -53,6 +53,8 @@ def left(dtype: Dtype, a: str, b: str) -> str:
 
 def right(dtype: Dtype, a: str, b: str) -> str:
     """A shift by all bits or more leaves the sign, or nothing."""
+    if dtype.itemsize == 8 and not a.isidentifier():  # a literal may be an int
+        a = f"({TYPES[dtype.name]}){a}"
     if dtype.kind == "u":
         return _wrapped(dtype, f"{_is_shift(dtype, b)} ? {a} >> {b} : 0")
     return _wrapped(dtype, f"{a} >> ({_is_shift(dtype, b)} ? {b} : {8 * dtype.itemsize - 1})")

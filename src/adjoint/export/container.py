@@ -30,7 +30,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from ..api.arguments import name_of
-from ..api.graph import Program, graph, infer_types
+from ..api.graph import Program, infer_types
 from ..api.symbols import Function
 from ..core.boundary import boundary
 from ..core.errors import AdjointError, ArgumentError, UnsupportedError
@@ -43,6 +43,7 @@ from ..ir.check import GraphError, check
 from ..ir.edit import dead_code
 from ..ir.graph import Equation, Graph, Literal, Operand
 from .containers import ContainerError, describe, rebuild
+from .program import staged
 
 FORMAT, NEWEST = "adjoint program", 1
 MANIFEST, TEXT = "manifest.json", "graph.txt"
@@ -65,6 +66,8 @@ class SavedProgramError(AdjointError, ValueError):
 def save(path: str | os.PathLike[str], f: Callable[..., Any] | Graph, *args: Any, **kwargs: Any) -> Path:
     """Save a function, staged for the types of the arguments, or a graph.
 
+    A function that branches on a value, or loops while a condition on one holds, is staged from its source.
+
     `ad.load` gives a graph with the same equations and constants, to the bit.
 
     To save a derivative, save the transformed function: `ad.save(path, ad.grad(f), x)`.
@@ -84,7 +87,7 @@ def save(path: str | os.PathLike[str], f: Callable[..., Any] | Graph, *args: Any
             raise ArgumentError(
                 f"save expects a path, a function and its arguments, as in ad.save(path, f, x); got {type(f).__name__}"
             )
-        program = dead_code(graph(f)(*args, **kwargs))
+        program = dead_code(staged(f, args, kwargs))
         source = f"{getattr(f, '__module__', '')}:{getattr(f, '__qualname__', name_of(f))}"
     _refuse_custom(program)
     program = _native(program)

@@ -118,6 +118,7 @@ def numba(
 
 def _cast_results(graph: Graph) -> Graph:
     """The graph with typed numbers, and a cast of each result for which Numba has a wider dtype than NumPy."""
+    graph = _with_bounded_shifts(graph)
     types, made = graph.types, []
     fresh = 1 + max([*types, -1])
     for e in graph.equations:
@@ -130,6 +131,33 @@ def _cast_results(graph: Graph) -> Graph:
                 outputs[i], fresh = fresh, fresh + 1
         made += [replace(e, outputs=tuple(outputs)), *casts]
     return renumber(replace(graph, equations=tuple(made)))
+
+
+def _with_bounded_shifts(graph: Graph) -> Graph:
+    """Numba leaves a shift by all bits or more to the machine; here it leaves the sign, or nothing, as in NumPy."""
+    types, made = graph.types, list[Equation]()
+    fresh = 1 + max([*types, -1])
+    for e in graph.equations:
+        if e.op not in (integer.left_shift, integer.right_shift):
+            made.append(e)
+            continue
+        (x, n), (result,) = e.inputs, e.types
+        bits = 8 * result.dtype.itemsize
+        if isinstance(n, Literal) and np.all((np.asarray(n.value) >= 0) & (np.asarray(n.value) < bits)):
+            made.append(e)
+            continue
+        given = n.type if isinstance(n, Literal) else types[n]
+        fits, least, shifted = fresh, fresh + 1, fresh + 2
+        fresh += 3
+        made.append(Equation(elementwise.less, (n, Literal(bits)), {}, (fits,), (Type(given.shape, np.dtype(bool)),), e.line))
+        made.append(Equation(broadcast.where, (fits, n, Literal(given.dtype.type(bits - 1))), {}, (least,), (given,), e.line))
+        if e.op is integer.right_shift and result.dtype.kind == "i":
+            made.append(replace(e, inputs=(x, least)))
+            continue
+        made.append(replace(e, inputs=(x, least), outputs=(shifted,)))
+        zero = Literal(result.dtype.type(0))
+        made.append(Equation(broadcast.where, (fits, shifted, zero), {}, e.outputs, e.types, e.line))
+    return replace(graph, equations=tuple(made))
 
 
 def _typed_numbers(e: Equation, types: Mapping[int, Type]) -> tuple[Operand, ...]:

@@ -25,6 +25,7 @@ MAIN = dtypes("float32 float64 int32 int64")  # those of reductions
 NUMBERS = REALS | WHOLE
 EVERY = NUMBERS | TRUTHS
 _CHOSEN = NUMBERS - dtypes("int16 uint16 uint64")
+_SHIFTED = dtypes("int32 int64 uint32")  # ONNX Runtime chooses no uint64
 _I64 = np.dtype(np.int64)
 
 
@@ -146,14 +147,15 @@ def _shift(direction: str) -> Callable[[OnnxCall], str]:
     def write(c: OnnxCall) -> str:
         node, (x, n), dtype = c.nodes, c.args, c.result.dtype
         unsigned = np.dtype(f"uint{8 * dtype.itemsize}")
-        negative = node("Less", x, node.constant(dtype.type(0)))
-        if direction == "RIGHT":
+        keeps_sign = direction == "RIGHT" and dtype.kind == "i"
+        if keeps_sign:
+            negative = node("Less", x, node.constant(dtype.type(0)))
             x = node("Where", negative, node("BitwiseNot", x), x)
         far = node("Not", node("Less", n, node.constant(dtype.type(8 * dtype.itemsize))))
         n = node("Where", far, node.constant(dtype.type(0)), n)
         shifted = node("BitShift", *(node("Cast", v, to=code(unsigned)) for v in (x, n)), direction=direction)
         shifted = node("Where", far, node.constant(dtype.type(0)), node("Cast", shifted, to=code(dtype)))
-        return node("Where", negative, node("BitwiseNot", shifted), shifted) if direction == "RIGHT" else shifted
+        return node("Where", negative, node("BitwiseNot", shifted), shifted) if keeps_sign else shifted
 
     return write
 
@@ -359,8 +361,8 @@ TABLE: dict[Op, Spelling] = {
     ew.bitwise_or: _node("BitwiseOr", WHOLE),
     ew.bitwise_xor: _node("BitwiseXor", WHOLE),
     ew.invert: _node("BitwiseNot", WHOLE),
-    integer.left_shift: Spelling(_shift("LEFT"), dtypes("int32 int64")),
-    integer.right_shift: Spelling(_shift("RIGHT"), dtypes("int32 int64")),
+    integer.left_shift: Spelling(_shift("LEFT"), _SHIFTED),
+    integer.right_shift: Spelling(_shift("RIGHT"), _SHIFTED),
     broadcast.where: _node("Where", _CHOSEN),
     broadcast.cast: Spelling(_cast, EVERY | {HALF}),
     ew.truncate: Spelling(_cast, EVERY),

@@ -142,7 +142,7 @@ def _part(
     f: Any, args: tuple[Any, ...], kwargs: dict[str, Any], kind: str, argnums: Any, base: str, passes: bool, source: bool
 ) -> Part:
     """A function, or one of its derivatives, with the names of its inputs and results."""
-    value = _staged(f, args, kwargs, source)
+    value = staged(f, args, kwargs, source)
     _check_types(value)
     given, outputs = list(value.input_names), _output_names(value)
     if kind == "value":
@@ -154,7 +154,7 @@ def _part(
 
     def made(transformed: Function, more: Any = None, inputs: Sequence[str] = (), names: Sequence[str] = ()) -> Part:
         """A derivative, which may have one more argument, with the names of that argument's leaves and of its results."""
-        program = _staged(transformed, args if more is None else (*args, more), kwargs, source)
+        program = staged(transformed, args if more is None else (*args, more), kwargs, source)
         named = given if more is None else _insert(value, args, inputs)
         return _named(program, f"{base}_{kind}", kind, named, list(names), passes)
 
@@ -215,7 +215,7 @@ def _on(f: Function, primals: Sequence[Any], chosen: Sequence[int], named: dict[
     return on_chosen
 
 
-def _staged(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any], source: bool) -> Program:
+def staged(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any], source: bool = False) -> Program:
     """The graph of f: from its source if that is asked for, or if it cannot be staged otherwise, since it branches on a value."""
     if isinstance(f, Program) and f.in_structure is not None and _types(args, kwargs) == f.input_types:
         return f
@@ -323,4 +323,4 @@ def write(path: str | os.PathLike[str] | None, text: str) -> str:
     return text
 
 
-__all__ = ["DERIVATIVES", "Part", "distinct", "example", "file_named", "parts", "titled", "write", "write_beside"]
+__all__ = ["DERIVATIVES", "Part", "distinct", "example", "file_named", "parts", "staged", "titled", "write", "write_beside"]

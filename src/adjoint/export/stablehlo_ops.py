@@ -50,6 +50,12 @@ def _per_element(kind: str, dtypes: frozenset[Dtype] = INEXACT) -> Spelling:
     return Spelling(write_, dtypes)
 
 
+def _right_shift(c: StableHLOCall) -> str:
+    """The sign of a signed integer stays."""
+    kind = "shift_right_logical" if c.result.dtype.kind == "u" else "shift_right_arithmetic"
+    return _per_element(kind).write(c)
+
+
 def _comparison(how: str, dtypes: frozenset[Dtype] = EVERY) -> Spelling:
     return Spelling(lambda c: c.lines.compare(how, *(c.lines.broadcast(x, c.result.shape) for x in c.args)), dtypes)
 
@@ -406,7 +412,7 @@ TABLE: dict[Op, Spelling] = {
     ew.bitwise_xor: _per_element("xor", WHOLE),
     ew.invert: _per_element("not", WHOLE),
     integer.left_shift: _per_element("shift_left", WHOLE),
-    integer.right_shift: _per_element("shift_right_arithmetic", SIGNED),
+    integer.right_shift: Spelling(_right_shift, WHOLE),
     special.erf: _per_element("chlo.erf", REALS),
     special.erfc: _per_element("chlo.erfc", REALS),
     special.erfinv: _per_element("chlo.erf_inv", REALS),

@@ -30,6 +30,7 @@ from ..ops.elementwise import (
     exp2,
     hypot,
     ieee_mul,
+    isnan,
     logical_and,
     logical_not,
     logical_or,
@@ -73,8 +74,13 @@ def finite(graph: Graph, inputs: Iterable[int] | None = None) -> Finite:
     """The values that are finite if those inputs are, all of them by default, and nothing overflows."""
     known, types = inputs.least if isinstance(inputs, Finite) else {}, graph.types
     tame = Finite(range(len(graph.input_types)) if inputs is None else inputs, dict(known))
+    never = set[Operand]()  # tests for nan of finite values
     for equation in graph.equations:
         op = equation.op
+        if op is isnan and is_tame(equation.inputs[0], tame):
+            never.update(equation.outputs)
+        if op is where and equation.inputs[0] in never and is_tame(equation.inputs[2], tame):
+            tame.update(equation.outputs)
         if op in _STRUCTURED:
             for n, least in _finite_results(equation, tame):
                 tame.add(n)

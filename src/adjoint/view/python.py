@@ -70,11 +70,17 @@ def module(functions: Sequence[tuple[Graph, Sequence[str] | None]], readable: bo
         written, constants = write(_BUILTINS & words)  # a variable may have the name of a builtin that is not called
     everything = "\n".join(written)
     prelude = [text for name, text in PRELUDE.items() if re.search(rf"\b{name}\(", everything)]
-    prelude += [text for name, text in helpers.items() if re.search(rf"\b{name}\(", everything + "".join(helpers.values()))]
+    prelude += [text for name, text in helpers.items() if name in _called(helpers, everything)]
     head = ["import numpy as np"] + ["from scipy import special"] * ("special." in everything)
     read = [(name, literal) for literal, name in constants.items() if re.search(rf"\b{name}\b", everything)]
     head += [""] * bool(read) + [f"{name} = {array(literal.value)}" for name, literal in read]
     return "\n\n\n".join(["\n".join(head), *[text.rstrip("\n") for text in prelude], *[f.rstrip("\n") for f in written]]) + "\n"
+
+
+def _called(helpers: dict[str, str], text: str) -> set[str]:
+    """The helpers that a text calls, and those that they call."""
+    found = {name for name in helpers if re.search(rf"\b{name}\(", text)}
+    return found | {n for name in found for n in _called({k: v for k, v in helpers.items() if k not in found}, helpers[name])}
 
 
 def all_equations(graph: Graph) -> Iterator[Equation]:
@@ -127,15 +133,19 @@ class _Function:
         outputs: Sequence[str] | None = None,
         state: Sequence[int] = (),
         own: Collection[int] = (),
+        into: Sequence[str] = (),
     ) -> tuple[list[str], list[str]]:
         """The lines of a graph, and the texts of its results. `tame` are the values known to be finite.
 
         Results are named if names are given for them, and may be expressions if not. The first results are the inputs `state`
         after an iteration: one whose old value is no longer read takes its name. Inputs that are not `own` belong to the block
-        around, which may read them later.
+        around, which may read them later. A result that is not nested is assigned to its variable of `into`, if the block does
+        not read that.
         """
         own_graph = ordinary_products(graph, tame) if self.readable else graph
         block = _Block(self, own_graph, inputs, outputs or (), state, own, is_body=graph is not self.graph)
+        if self.readable:
+            block.assign(into)
         return block.lines(tame), [self.operand(o, block.names) for o in own_graph.outputs]
 
     def operand(self, o: Operand, names: dict[int, str]) -> str:
@@ -170,11 +180,20 @@ class _Block:
         self.names = dict(enumerate(inputs))  # of values: a variable, or an expression that is nested
         self.wanted = {o: name for o, name in zip(graph.outputs, outputs, strict=False) if isinstance(o, int)}
         self.own = {*own, *(n for e in graph.equations for n in e.outputs)}  # values whose names may be assigned again
+        self.targets = dict[int, str]()  # names that results must have
         self.assigned = set[tuple[str, str]]()  # lines of the source, with a variable that they assign
         self.nested = _nested(graph, is_body) if function.readable else set[int]()
         self.order = _Order(graph, self.nested, len(state)) if function.readable else None
         self.renewed = self.order.renewed(state) if self.order is not None else dict[int, int]()
         self.nested -= set(self.renewed)
+
+    def assign(self, into: Sequence[str]) -> None:
+        """Results take the names that the block around has for them, except those of values that the block reads."""
+        read = {self.names[o] for e in self.graph.equations for o in values_in(e.inputs) if o in self.names}
+        read |= {self.names[o] for o in values_in(self.graph.outputs) if o in self.names}
+        for o, name in zip(self.graph.outputs, into, strict=False):
+            if isinstance(o, int) and o not in self.names and name not in read:
+                self.targets.setdefault(o, name)
 
     def lines(self, tame: set[int]) -> list[str]:
         lines = list[str]()
@@ -197,6 +216,8 @@ class _Block:
 
     def name_of(self, n: int, word: str, equation: Equation) -> str:
         """The name of a result: that of a value that is no longer read, or a new one."""
+        if n in self.targets:
+            return self.targets[n]
         old = self.renewed.get(n)
         if old is None and self.order is not None and equation.op in _STRUCTURED:
             mine = {o: self.names[o] for o in equation.inputs if isinstance(o, int) and o in self.own}
@@ -235,14 +256,18 @@ def _nested(graph: Graph, with_results: bool) -> set[int]:
     for o in values_in(graph.outputs):
         users.setdefault(o, []).append(None)
     depth: dict[int, int] = {}
+    length: dict[int, int] = {}
     found = set[int]()
     for equation in graph.equations:
-        n = equation.outputs[0]
-        depth[n] = 1 + max((depth[o] for o in values_in(equation.inputs) if o in found), default=0)
-        if len(users.get(n, ())) != 1 or equation.op.many or equation.op in _STRUCTURED or depth[n] >= _DEEPEST:
+        n, inside = equation.outputs[0], [o for o in values_in(equation.inputs) if o in found]
+        depth[n] = (not equation.op.infix) + max((depth[o] for o in inside), default=0)
+        length[n] = 1 + sum(length[o] for o in inside)
+        if len(users.get(n, ())) != 1 or equation.op.many or equation.op in _STRUCTURED:
             continue
         user = users[n][0]
-        if with_results if user is None else _takes_expressions(user.op) and user.line == equation.line:
+        if depth[n] >= _DEEPEST or length[n] > _LONGEST:
+            continue
+        if with_results if user is None else _takes_expression(user, n) and user.line == equation.line:
             found.add(n)
     return found
 
@@ -337,6 +362,14 @@ def _result_names(equation: Equation, wanted: dict[int, str]) -> list[str]:
     elif equation.op is control.while_vjp:
         pull = equation.params["pull"]
         names = [f"{name}_bar" for name, flag in zip(pull.input_names, equation.params["wanted"], strict=False) if flag]
+    elif equation.op is control.cond:
+        parts = [equation.params[key] for key in ("true", "false")]
+        made = [{n: _own_variable(e) for e in part.equations for n in e.outputs} for part in parts]
+        pairs = [
+            {d.get(o, "") for d, o in zip(made, pair, strict=True)} - {""}
+            for pair in zip(*(p.outputs for p in parts), strict=True)
+        ]
+        names = [next(iter(pair)) if len(pair) == 1 else f"v{n}" for n, pair in zip(equation.outputs, pairs, strict=True)]
     elif equation.op is control.while_:
         names = equation.params["body"].input_names[equation.params["body_consts"] :]
     names = [*names, *(f"v{n}" for n in equation.outputs[len(names) :])]
@@ -344,12 +377,14 @@ def _result_names(equation: Equation, wanted: dict[int, str]) -> list[str]:
 
 
 _DEEPEST = 4  # calls inside one another, in a readable expression
+_LONGEST = 8  # ops of an expression that is nested in another
 
 
-def _takes_expressions(op: Op) -> bool:
-    """Whether each operand is written once."""
+def _takes_expression(equation: Equation, n: int) -> bool:
+    """Whether an operand is written once."""
+    op = equation.op
     if op in _STRUCTURED:
-        return False
+        return op is control.cond and equation.inputs[0] == n and n not in equation.inputs[1:]
     if "{" in op.python:
         return all(op.python.count(f"{{{i}}}") < 2 for i in range(9))
     return op in TABLE or op.python == "def" or bool(python_name(op)) or bool(op.infix)
@@ -444,13 +479,20 @@ def _write_while_vjp(f: _Function, equation: Equation, args: Sequence[str], name
 
 def _write_cond(f: _Function, equation: Equation, args: Sequence[str], names: Sequence[str], tame: set[int]) -> list[str]:
     written = []
-    for word, key in ((f"if {args[0]}:", "true"), ("else:", "false")):
+    for word, key in ((f"if {_plain(args[0])}:", "true"), ("else:", "false")):
         part = equation.params[key]
-        lines, results = f.block(part, args[1:], finite(part, operands(equation.inputs[1:], tame)))
+        lines, results = f.block(part, args[1:], finite(part, operands(equation.inputs[1:], tame)), into=names)
         inside = [*lines, *_assigned(names, results)]
-        if inside or key == "true":
+        if key == "false" and _is_one_branch(inside):
+            written += [f"el{inside[0]}", *inside[1:]]
+        elif inside or key == "true":
             written += [word, *_inner(inside or ["pass"])]
     return written
+
+
+def _is_one_branch(lines: Sequence[str]) -> bool:
+    """Whether lines are an `if` with all that belongs to it."""
+    return bool(lines) and lines[0].startswith("if ") and all(x.startswith((" ", "else:", "elif ")) for x in lines[1:])
 
 
 def _write_checkpoint(f: _Function, equation: Equation, args: Sequence[str], names: Sequence[str], tame: set[int]) -> list[str]:

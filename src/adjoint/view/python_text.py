@@ -18,12 +18,13 @@ from ..core.op import Expansion, Op
 from ..core.types import Type
 from ..ir.graph import Equation, Literal
 from ..ops import convolve, decompose, fft, index, linalg, reduce, solve
-from ..ops.broadcast import cast, sum_, transpose
+from ..ops.broadcast import cast, sum_, transpose, where
 from ..ops.elementwise import truncate
 from .notation import PYTHON, Piece, python_name
 
 _READABLE = 64  # elements; a longer constant is written as bytes
 _NAMED = frozenset(["bool", "int8", "int16", "int32", "int64", "float32", "float64", "complex64", "complex128"])
+_LISTED = 2  # rows of a triangle that are listed
 _FEW = 4  # equal elements of an array that are still listed
 
 
@@ -94,6 +95,8 @@ def _matrix_by_rule(value: Any, name: str) -> str:
     with_ones = tri.replace(", k=-1", "")
     below, diagonal = np.tri(n, k=-1, dtype=name), value.dtype.type(first) * np.eye(n, dtype=name)
     texts = [(scaled, diagonal)]
+    if n <= _LISTED:
+        return scaled if diagonal.tobytes() == value.tobytes() else ""
     texts += [(with_ones, below + diagonal), (f"{with_ones}.T", below.T + diagonal)] if first == 1 else []
     texts += [(f"{tri} + {scaled}", below + diagonal), (f"{tri}.T + {scaled}", below.T + diagonal)]
     return next((text for text, matrix in texts if matrix.tobytes() == value.tobytes()), "")
@@ -269,7 +272,9 @@ def readably(equation: Equation, args: Sequence[str], types: Sequence[Type]) -> 
     if op is cast and not types[0].shape and types[0].dtype.kind != "c":
         return f"{_CLASSES.get(params['dtype'].name, 'np.' + params['dtype'].name)}({args[0]})"
     constant = [isinstance(o, Literal) for o in equation.inputs]
-    if op.infix and not all(constant) and all(t.dtype == np.float64 for t in types):  # a Python number promotes to the same
+    promoted = types[1:] if op is where else types
+    if (op.infix or op is where) and not all(constant) and all(t.dtype == np.float64 for t in promoted):
+        # a Python number promotes to the same
         for i, o in enumerate(equation.inputs):
             if isinstance(o, Literal) and not o.is_weak and not o.type.shape:
                 args[i] = number(o.value.item())

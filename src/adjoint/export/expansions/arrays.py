@@ -378,11 +378,24 @@ def _extremum(op: Op, of_truth: Op) -> Expansion:
     return expansion
 
 
+def _product_of_integers(a: Value, b: Value) -> Value:
+    """Sums of products, for targets whose products of matrices are those of floats; of small integers in 32 bits."""
+    if max(dtype_of(x).itemsize for x in (a, b)) < 4:
+        a, b = (cast(x, dtype=np.dtype(np.int32)) for x in (a, b))
+    if ndim_of(b) == 1:
+        return sum_(a * b, axis=(ndim_of(a) - 1,), keepdims=False)
+    rows = expand_dims(a, (ndim_of(a),))
+    products = rows * (expand_dims(b, (ndim_of(b) - 2,)) if ndim_of(a) > 1 else b)
+    return sum_(products, axis=(ndim_of(products) - 2,), keepdims=False)
+
+
 def _matmul(a: Value, b: Value) -> Any:
     if 0 in (*shape_of(a), *shape_of(b)):  # sums of no products
         return np.matmul(np.zeros(shape_of(a), bool), np.zeros(shape_of(b), bool))
     if dtype_of(a).kind == dtype_of(b).kind == "b":
         return not_equal(matmul(integers(a), integers(b)), 0)
+    if kind_of(a) in "iu" and kind_of(b) in "iu":
+        return _product_of_integers(a, b)
     return NotImplemented
 
 

@@ -310,6 +310,16 @@ def _lcm(a: Value, b: Value) -> Value:
     return absolute(floor_divide(a, where(equal(divisor, 0), one, divisor)) * b)
 
 
+def _in_32_bits(op: Op) -> Expansion:
+    """A shift of small integers: what reaches beyond their bits is cut off."""
+
+    def expansion(x: Value, n: Value) -> Any:
+        small = all(kind_of(v) in "iu" and dtype_of(v).itemsize < 4 for v in (x, n))
+        return op(*(cast(v, dtype=np.dtype(np.int32)) for v in (x, n))) if small else NotImplemented
+
+    return expansion
+
+
 def _bitwise_count(x: Value) -> Value:
     """Of the magnitude, as in NumPy: sums of neighbouring bits, then of neighbouring sums; 32 bits at a time."""
     x = absolute(x) if kind_of(x) == "i" else x
@@ -384,6 +394,8 @@ EXPANSIONS: dict[Op, Expansion] = {
     integer.gcd: _gcd,
     integer.lcm: _lcm,
     integer.bitwise_count: _bitwise_count,
+    integer.left_shift: _in_32_bits(integer.left_shift),
+    integer.right_shift: _in_32_bits(integer.right_shift),
     broadcast.real: lambda x: x,
     broadcast.imag: lambda x: NotImplemented if kind_of(x) == "c" else x * 0,
     broadcast.conj: lambda x: NotImplemented if kind_of(x) == "c" else x,
