@@ -121,13 +121,15 @@ def test_piecewise_constant_functions_give_plain_values(f):
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("exponent", [0, 1, 2, 3, 0.0, 0.5, 1.0, 2.0, 3.0, np.float32(2), np.int8(2), 2 + 0j])
 @pytest.mark.parametrize("power", [operator.pow, np.power, np.float_power])
-@pytest.mark.parametrize("base", [np.arange(3), np.uint8([3, 200]), np.int8(7), np.float32([1, 2]), np.array([True, False]), 3])
+@pytest.mark.parametrize(
+    "base",
+    [np.arange(3), np.uint8([3, 200]), np.int8(7), np.float32([1, 2]), np.array([True, False]), np.array(True), np.bool(True), 3],
+)
 def test_powers_have_the_dtype_of_numpy(base, power, exponent):
-    expected = power(base, exponent)
-    found = [ad.jit(lambda a: power(a, exponent))(base)]
-    if np.ndim(base):
-        found.append(ad.vmap(lambda a: power(a, exponent))(base))
-    for y in found:
+    pairs = [(ad.jit(lambda a: power(a, exponent))(base), power(base, exponent))]
+    if np.ndim(base):  # the square of an array of bools is int8, that of each of its elements int64
+        pairs.append((ad.vmap(lambda a: power(a, exponent))(base), np.stack([power(a, exponent) for a in base])))
+    for y, expected in pairs:
         np.testing.assert_allclose(y, expected, rtol=1e-6)
         assert np.asarray(y).dtype == np.asarray(expected).dtype
 

@@ -40,6 +40,8 @@ def ufunc_power(a: Value, b: Value) -> Value:
 
 def power(a: Value, b: Value) -> Value:
     """The operator a**b; a small plain exponent that keeps the dtype takes a shortcut."""
+    if class_of(a) is np.bool and type(b) is int:  # the square of an array of bools is int8, that of a scalar int64
+        a = shapes.cast(a, dtype=np.dtype(int))
     if (type(b) is int and dtype_of(a).kind != "b") or (type(b) is float and is_inexact(dtype_of(a))):
         if b == 2:
             return ops.square(a)
