@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-import keyword
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -26,7 +25,6 @@ from typing import Any
 
 import numpy as np
 
-from ..core.code import NamedLine
 from ..core.errors import UnsupportedError
 from ..core.op import Op
 from ..core.types import Type
@@ -35,6 +33,7 @@ from ..ir.graph import Equation, Graph, Literal, Operand
 from ..ops import control
 from .finite import finite, loop_tame, operands, ordinary_products
 from .notation import python_name
+from .python_names import Order, own_variable, result_names, words
 from .python_text import PRELUDE, TABLE, PythonCall, array, definitions, number, readably, written
 
 _BUILTINS = frozenset(dir(builtins))
@@ -98,7 +97,7 @@ class _Function:
         self, graph: Graph, outputs: Sequence[str] | None, constants: dict[Literal, str], reserved: set[str], readable: bool
     ) -> None:
         self.graph, self.outputs, self.constants, self.readable = graph, outputs, constants, readable
-        self.words = _words([graph.name, *graph.input_names], reserved)
+        self.words = words([graph.name, *graph.input_names], reserved)
         self.taken = {*self.words, *reserved}
         self.line = ""  # the source line that was named last
 
@@ -116,7 +115,7 @@ class _Function:
     def fresh(self, name: str) -> str:
         """A name that stands for nothing else: `v3`, or the name of an input of a body."""
         is_value = re.fullmatch(r"v\d+", name)
-        word = base = name if is_value else _words([name], set())[0]
+        word = base = name if is_value else words([name], set())[0]
         number = int(name[1:]) if is_value else 1
         base = "v" if is_value else f"{base}_" if base in ("c", "v") else base  # c2 is a constant, v2 an equation
         while word in self.taken:
@@ -183,7 +182,7 @@ class _Block:
         self.targets = dict[int, str]()  # names that results must have
         self.assigned = set[tuple[str, str]]()  # lines of the source, with a variable that they assign
         self.nested = _nested(graph, is_body) if function.readable else set[int]()
-        self.order = _Order(graph, self.nested, len(state)) if function.readable else None
+        self.order = Order(graph, self.nested, len(state)) if function.readable else None
         self.renewed = self.order.renewed(state) if self.order is not None else dict[int, int]()
         self.nested -= set(self.renewed)
 
@@ -200,8 +199,8 @@ class _Block:
         for equation in self.graph.equations:
             args = [self.function.operand(o, self.names) for o in equation.inputs]
             if equation.op in _STRUCTURED:
-                words = _result_names(equation, self.wanted)
-                names = [self.name_of(n, word, equation) for n, word in zip(equation.outputs, words, strict=True)]
+                wanted = result_names(equation, self.wanted)
+                names = [self.name_of(n, word, equation) for n, word in zip(equation.outputs, wanted, strict=True)]
                 written = _STRUCTURED[equation.op](self.function, equation, args, names, tame)
             elif equation.outputs[0] in self.nested:
                 self.names[equation.outputs[0]] = f"({self.expression(equation, args)})"
@@ -226,7 +225,7 @@ class _Block:
 
     def variable(self, equation: Equation) -> str:
         """The variable that the source line of an equation assigns, unless another one here has it; '' if there is none."""
-        name = _own_variable(equation) if self.function.readable else ""
+        name = own_variable(equation) if self.function.readable else ""
         is_first = (equation.line, name) not in self.assigned  # others are tangents
         self.assigned.add((equation.line, name))
         return name if is_first else ""
@@ -272,52 +271,6 @@ def _nested(graph: Graph, with_results: bool) -> set[int]:
     return found
 
 
-class _Order:
-    """When the values of a graph are read, in the order of its lines: one that is nested, with the line that it is nested in."""
-
-    def __init__(self, graph: Graph, nested: set[int], carries: int) -> None:
-        self.graph = graph
-        self.made = {n: i for i, e in enumerate(graph.equations) for n in e.outputs}
-        stored_first = [o for o in graph.outputs[carries:] if carries and isinstance(o, int) and o not in self.made]
-        late = [*graph.outputs[:carries], *(o for o in graph.outputs[carries:] if o not in stored_first)]
-        self.last: dict[int, int] = {o: len(graph.equations) for o in late if isinstance(o, int)}
-        for i in range(len(graph.equations) - 1, -1, -1):
-            e = graph.equations[i]
-            at = self.last.get(e.outputs[0], i) if e.outputs and e.outputs[0] in nested else i
-            for o in e.inputs:
-                if isinstance(o, int):
-                    self.last[o] = max(self.last.get(o, -1), at)
-
-    def renewed(self, state: Sequence[int]) -> dict[int, int]:
-        """The results that can take the name of the input that they are the next value of."""
-        found: dict[int, int] = {}
-        for old, o in zip(state, self.graph.outputs, strict=False):
-            if isinstance(o, int) and o in self.made and o not in found and self._is_last(old, self.made[o], o):
-                found[o] = old
-        return found
-
-    def replaced(self, equation: Equation, n: int, names: dict[int, str], name: str) -> int | None:
-        """The operand of a loop that has the name of a result, and is not read again."""
-        fitting = [o for o, text in names.items() if text == name and _is_start(equation, n, o)]
-        return fitting[0] if fitting and self._is_last(fitting[0], self.made[n], n) else None
-
-    def _is_last(self, old: int, at: int, n: int) -> bool:
-        last = self.last.get(old, -1)
-        equation = self.graph.equations[at]
-        return last < at or (last == at and (equation.op not in _LOOPS or _is_start(equation, n, old)))
-
-
-_LOOPS = (control.scan, control.while_, control.while_vjp)
-
-
-def _is_start(equation: Equation, n: int, old: int) -> bool:
-    """Whether a loop reads a value only to start the state from it that becomes the result n."""
-    params, at = equation.params, [i for i, o in enumerate(equation.inputs) if o == old]
-    if equation.op is control.scan:
-        return at == [params["consts"] + equation.outputs.index(n)]
-    return equation.op is control.while_ and at == [params["cond_consts"] + params["body_consts"] + equation.outputs.index(n)]
-
-
 def _aliases(shared: set[str], lines: Sequence[str]) -> set[str]:
     """Constants, and the variables that may be one of them: `y = c0` in a branch, or before a loop that does not run."""
     if not shared:
@@ -334,46 +287,6 @@ def _aliases(shared: set[str], lines: Sequence[str]) -> set[str]:
     while more := {n for n, v in pairs if v in found} - found:
         found |= more
     return found
-
-
-def _own_variable(equation: Equation) -> str:
-    """The variable to which the source assigns the result of an equation; '' if there is none."""
-    line = equation.line
-    return line.variable if isinstance(line, NamedLine) and line.op == equation.op.name else ""
-
-
-def _saved_names(body: Graph, consts: int, carries: int) -> list[str]:
-    """Names for the stacked results of a scan: `x_saved` for a variable, or the carry x after each iteration, `x_before` for that
-    before it."""
-    names = body.input_names[consts : consts + carries]
-    found = {e.outputs[0]: f"{name}_saved" for e in body.equations if (name := _own_variable(e))}
-    found |= {o: f"{name}_saved" for o, name in zip(body.outputs, names, strict=False) if isinstance(o, int)}
-    found |= {consts + i: f"{name}_before" for i, name in enumerate(names)}
-    return [found.get(o, "") if isinstance(o, int) else "" for o in body.outputs[carries:]]
-
-
-def _result_names(equation: Equation, wanted: dict[int, str]) -> list[str]:
-    """Names for the results of a loop or a branch: a carry has that of the body's input."""
-    names: Sequence[str] = ()
-    if equation.op is control.scan:
-        body, consts, carries = (equation.params[key] for key in ("body", "consts", "carries"))
-        names = [*body.input_names[consts : consts + carries], *_saved_names(body, consts, carries)]
-        names = [name or f"v{n}" for n, name in zip(equation.outputs, names, strict=True)]
-    elif equation.op is control.while_vjp:
-        pull = equation.params["pull"]
-        names = [f"{name}_bar" for name, flag in zip(pull.input_names, equation.params["wanted"], strict=False) if flag]
-    elif equation.op is control.cond:
-        parts = [equation.params[key] for key in ("true", "false")]
-        made = [{n: _own_variable(e) for e in part.equations for n in e.outputs} for part in parts]
-        pairs = [
-            {d.get(o, "") for d, o in zip(made, pair, strict=True)} - {""}
-            for pair in zip(*(p.outputs for p in parts), strict=True)
-        ]
-        names = [next(iter(pair)) if len(pair) == 1 else f"v{n}" for n, pair in zip(equation.outputs, pairs, strict=True)]
-    elif equation.op is control.while_:
-        names = equation.params["body"].input_names[equation.params["body_consts"] :]
-    names = [*names, *(f"v{n}" for n in equation.outputs[len(names) :])]
-    return [wanted.get(n, name) for n, name in zip(equation.outputs, names, strict=True)]
 
 
 _DEEPEST = 4  # calls inside one another, in a readable expression
@@ -516,17 +429,6 @@ def has_text(op: Op, params: dict[str, Any], types: Sequence[Type]) -> bool:
         return op in _STRUCTURED or bool(written(Equation(op, (), params, (), ()), PythonCall(["x"] * len(types), params, types)))
     except UnsupportedError:
         return False
-
-
-def _words(names: Iterable[str], reserved: set[str]) -> list[str]:
-    """Names that Python accepts, all different."""
-    words: list[str] = []
-    for name in names:
-        word = re.sub(r"\W+", "_", name).rstrip("_") or "_"
-        while keyword.iskeyword(word) or word in reserved or word in words or re.fullmatch(r"[vc]\d+", word):
-            word += "_"
-        words.append(word)
-    return words
 
 
 __all__ = ["all_equations", "finite", "has_text", "module", "source"]
