@@ -53,9 +53,11 @@ def test_variables_of_the_source_and_of_stacked_results():
         return np.sum(speed)
 
     text = export.python(f, X)
-    assert "speed = np.tanh(x)" in text and "speed = speed * np.cos(speed)" in text
+    assert "speed = np.tanh(x)" in text
+    assert "speed = speed * np.cos(speed)" in text
     gradient = export.python(f, X, derivatives=["gradient"])
-    assert "speed_before[i]" in gradient and "speed_bar = " in gradient
+    assert "speed_before[i]" in gradient
+    assert "speed_bar = " in gradient
     scope = {}
     exec(gradient, scope)
     np.testing.assert_allclose(scope["f_gradient"](X), ad.grad(f)(X), rtol=1e-12)
