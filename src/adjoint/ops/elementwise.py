@@ -140,7 +140,7 @@ nan_where = elementwise(
     cases=[case(np.array([False] * 3), (3,)), case(np.array(False), (2, 3)), case(np.array([[False], [False]]), (2, 3))],
     doc="x, and nan where it is lost, as a number is that overflowed; its derivative is nan there, too.",
     cost=1,
-    scalar=lambda lost, x: where(not_equal(lost, 0), math.nan, x),
+    scalar=lambda lost, x: where(lost, math.nan, x),
     python="np.where({0}, np.nan, {1})[()]",
 )
 

@@ -19,7 +19,7 @@ import numpy as np
 from ...core.bind import Traced
 from ...core.op import Expansion, Op
 from ...ops.broadcast import cast
-from ...ops.elementwise import floor_divide, fmod, power, remainder, strong_mul_either_op, strong_mul_op, truncate
+from ...ops.elementwise import floor_divide, fmod, nan_where, power, remainder, strong_mul_either_op, strong_mul_op, truncate
 from . import special
 from .kernel import Dtype, Kernel, KernelLine
 
@@ -246,6 +246,8 @@ def working_dtypes(op: Op, operands: Sequence[Any], result: Dtype, dtypes: froze
     word = word_of(op)
     if word == "select":
         wanted = [BOOL, result, result]
+    elif op is nan_where:
+        wanted = [BOOL, result]
     elif word in _LOGIC:
         wanted = [BOOL] * len(operands)
     else:

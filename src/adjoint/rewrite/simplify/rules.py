@@ -323,14 +323,14 @@ rule(
 
 @computed
 def reads_most(result: Type, x: Type) -> bool:
-    """Whether an index reads at least half of a real array."""
-    return x.dtype.kind != "c" and 2 * result.size >= x.size
+    """Whether an index reads more than half of a real array: it is a shifted array, not every other row."""
+    return x.dtype.kind != "c" and 2 * result.size > x.size
 
 
 @computed
 def reads_most_by(result: Type, x: Type, number: Type) -> bool:
     """The same, of what is computed from an array and a number."""
-    return x.dtype.kind != "c" and bool(x.shape) and not number.shape and 2 * result.size >= x.size
+    return x.dtype.kind != "c" and bool(x.shape) and not number.shape and 2 * result.size > x.size
 
 
 # A stencil reads parts of an array, or rolls it: a multiple of the array is computed there, and not stored first.
