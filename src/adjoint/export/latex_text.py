@@ -115,6 +115,8 @@ class _Finite(Stage):
             if chosen is not None:
                 shape = np.broadcast_shapes(*map(shape_of, args))
                 return chosen if shape_of(chosen) == shape else broadcast_to(chosen, shape=shape)
+        if op is ew.nan_where and not isinstance(args[0], Traced) and not np.any(args[0]):
+            return args[1]
         if op in (ew.strong_mul_op, ew.strong_mul_either_op, ew.ieee_mul):
             return ew.mul(*args)
         if isinstance(op, Structured):

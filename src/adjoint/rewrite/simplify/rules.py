@@ -321,16 +321,19 @@ rule(
 )
 
 
-@computed
-def reads_most(result: Type, x: Type) -> bool:
-    """Whether an index reads more than half of a real array: it is a shifted array, not every other row."""
-    return x.dtype.kind != "c" and 2 * result.size > x.size
+def _reads_most(result: Type, x: Type, spec: tuple[Any, ...] = ()) -> bool:
+    """Whether a roll, or an index without steps, reads at least half of a real array."""
+    has_steps = any(isinstance(s, slice) and s.step not in (None, 1) for s in spec)
+    return x.dtype.kind != "c" and 2 * result.size >= x.size and not has_steps
+
+
+reads_most = computed(_reads_most)
 
 
 @computed
-def reads_most_by(result: Type, x: Type, number: Type) -> bool:
+def reads_most_by(result: Type, x: Type, number: Type, spec: tuple[Any, ...] = ()) -> bool:
     """The same, of what is computed from an array and a number."""
-    return x.dtype.kind != "c" and bool(x.shape) and not number.shape and 2 * result.size > x.size
+    return bool(x.shape) and not number.shape and _reads_most(result, x, spec)
 
 
 # A stencil reads parts of an array, or rolls it: a multiple of the array is computed there, and not stored first.
@@ -338,19 +341,23 @@ _PARTS: dict[str, Any] = {"X": (6, 4), "S": (slice(1, -1),)}
 _ROLLED: dict[str, Any] = {"X": (6, 4), "A": (1, 1), "B": (0, 1)}
 for _name in ("add", "sub", "mul", "div"):
     (_op,) = calls(_name)
-    for _whole, _part, _case in (
-        (getitem(_op(X, Y), spec=S), getitem(X, spec=S), _PARTS),
-        (roll(_op(X, Y), shifts=A, axes=B), roll(X, shifts=A, axes=B), _ROLLED),
-    ):
-        rule(
-            f"{_whole.op.name}-of-{_name}",
-            _whole,
-            _op(_part, Y),
-            reads_most_by(RESULT, X, Y),
-            cases=({**_case, "Y": ()},),
-            into=FINAL,
-        )
-rule("getitem-of-neg", getitem(neg(X), spec=S), neg(getitem(X, spec=S)), reads_most(RESULT, X), cases=(_PARTS,), into=FINAL)
+    rule(
+        f"getitem-of-{_name}",
+        getitem(_op(X, Y), spec=S),
+        _op(getitem(X, spec=S), Y),
+        reads_most_by(RESULT, X, Y, S),
+        cases=({**_PARTS, "Y": ()},),
+        into=FINAL,
+    )
+    rule(
+        f"roll-of-{_name}",
+        roll(_op(X, Y), shifts=A, axes=B),
+        _op(roll(X, shifts=A, axes=B), Y),
+        reads_most_by(RESULT, X, Y),
+        cases=({**_ROLLED, "Y": ()},),
+        into=FINAL,
+    )
+rule("getitem-of-neg", getitem(neg(X), spec=S), neg(getitem(X, spec=S)), reads_most(RESULT, X, S), cases=(_PARTS,), into=FINAL)
 rule(
     "roll-of-neg",
     roll(neg(X), shifts=A, axes=B),
