@@ -95,15 +95,23 @@ look:
 stopped:
   ret i32 %status
 rest:
-  %held = call i32 @PyGILState_Check()
-  %holds = icmp ne i32 %held, 0
-  br i1 %holds, label %let_go, label %go_on
-let_go:
-  %own = call ptr @PyEval_SaveThread()
-  call void @PyEval_RestoreThread(ptr %own)
+  call void @signals.let_go()
   br label %go_on
 go_on:
   ret i32 0
+}}
+
+; A thread that holds the GIL releases it briefly, so that other threads run.
+define internal void @signals.let_go() {{
+  %held = call i32 @PyGILState_Check()
+  %holds = icmp ne i32 %held, 0
+  br i1 %holds, label %release, label %end
+release:
+  %own = call ptr @PyEval_SaveThread()
+  call void @PyEval_RestoreThread(ptr %own)
+  br label %end
+end:
+  ret void
 }}
 
 ; Run the handlers of signals that have arrived, in the main thread.

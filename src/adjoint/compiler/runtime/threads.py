@@ -301,6 +301,7 @@ sleep:
   call i32 @pthread_cond_timedwait(ptr @rest, ptr @lock, ptr %until)
   call i32 @pthread_mutex_unlock(ptr @lock)
   %found = call i32 @signals.look()
+  call void @signals.let_go()
   %known = load i32, ptr %status
   %both = or i32 %known, %found
   store i32 %both, ptr %status

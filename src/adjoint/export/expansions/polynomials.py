@@ -123,12 +123,14 @@ _laguerre = _by_differences(
 
 
 def _gegenbauer_ends(value: Any, n: Any, x: Any, a: Any) -> Any:
-    """Versions of SciPy differ for a = 0, where all but the first vanish."""
+    """Versions of SciPy differ for a = 0, where all but the first vanish, and at x = -∞."""
+    first, far, even = (float(scipy_special("eval_gegenbauer")(*z)) for z in ((0, 0.0, 0.5), (3, 0.0, _INF), (2, 1.0, -_INF)))
     made = where(np.abs(a / n) < 1e-8, 2.0 * a / n * value, binom(n + 2.0 * a - 1.0, n) * value)
     made = where(np.logical_and(np.abs(x) < 1e-5, np.abs(a) < _INF), _gegenbauer_near_zero(n, x, a), made)
-    first, far = (float(scipy_special("eval_gegenbauer")(k, 0.0, y)) for k, y in ((0, 0.5), (3, _INF)))
-    made = where(a == 0, where(np.abs(x) == _INF, far, 0.0), made)
+    below = np.logical_and(x == -_INF, np.logical_and(a > 0, a < _INF))
+    made = where(below, where(np.floor(0.5 * n) == 0.5 * n, even, -even), made)
     made = where(n == 1, 2.0 * a * x, made)
+    made = where(a == 0, where(np.abs(x) == _INF, far, 0.0), made)
     made = where(n < 1, where(n == 0, where(a == 0, first, 1.0), 0.0), made)
     return where(np.logical_or(np.isnan(a), np.isnan(x)), _NAN, made)
 
