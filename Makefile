@@ -108,7 +108,7 @@ nightly: $(VENV)/.ready $(PACKAGES)
 	ADJOINT_SEED=$$(date +%y%j) ADJOINT_PROGRAMS=$(PROGRAMS) $(BIN)/python -m pytest -n 2 tests/export/test_random_programs.py
 	ADJOINT_SEED=$$(date +%y%j) ADJOINT_MUTATIONS=$(PROGRAMS) $(BIN)/python -m pytest -n 2 tests/export/test_hostile_files.py
 	PYTHONPATH=tests $(BIN)/python -W ignore -m surface.repeat --seconds $(REPEATED) --each 12
-	for kind in mixed compiled wide wide-compiled whole statements stateful nests zeros masks; do \
+	for kind in mixed compiled wide wide-compiled whole statements stateful nests stencils zeros masks; do \
 		PYTHONPATH=tests $(BIN)/python -m fuzz $$kind --first $$(date +%y%j)00000 --count 10000 --seconds $(SECONDS) || exit 1; done
 
 lint: $(VENV)/.ready

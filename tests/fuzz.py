@@ -31,6 +31,7 @@ KINDS = {
     "statements": ("test_random_statements.py", "check"),
     "stateful": ("test_random_state.py", "check"),
     "nests": ("test_random_nests.py", "check"),
+    "stencils": ("test_random_stencils.py", "check"),
     "whole": ("test_whole_programs.py", "check"),
     "zeros": ("extreme.py", "check"),
     "masks": ("extreme.py", "check_masks"),

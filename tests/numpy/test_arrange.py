@@ -189,3 +189,20 @@ def test_an_inserted_number_gets_the_dtype_of_the_array(dtype):
     found = ad.jit(lambda a, c: np.insert(a, 1, c))(np.array([1, 3], dtype), 2)
     assert found.dtype == dtype
     np.testing.assert_array_equal(found, [1, 2, 3])
+
+
+@pytest.mark.parametrize("k", [np.array(1), np.array(-1), np.int8(0), True], ids=repr)
+def test_places_of_diagonals_of_any_kind(k):
+    x = np.arange(12.0).reshape(3, 4)
+    for f in (lambda x: np.diag(x, k), lambda x: np.diag(x[0], k), lambda x: np.diagonal(x, k), lambda x: np.trace(x, k)):
+        wanted = f(x)
+        np.testing.assert_array_equal(ad.jit(f)(x), wanted)
+        np.testing.assert_array_equal(ad.jvp(f, (x,), (x,))[1], wanted)
+
+
+def test_places_of_cuts_in_every_form():
+    x = np.arange(6.0)
+    for places in (range(1, 4, 2), [1, 3], (1, np.int8(3)), np.array([1, 3])):
+        found = ad.jvp(lambda x, places=places: np.split(x, places), (x,), (x,))[1]
+        for a, b in zip(found, np.split(x, places), strict=True):
+            np.testing.assert_array_equal(a, b)

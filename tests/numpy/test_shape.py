@@ -1,5 +1,6 @@
 """Shape functions, joining, and the products."""
 
+import math
 import warnings
 
 import numpy as np
@@ -205,3 +206,47 @@ def test_axes_of_transpose_in_every_form(axes):
         np.testing.assert_array_equal(tangent, np.transpose(x, axes))
     for one in (0, np.int64(0), np.array(0)):
         np.testing.assert_array_equal(ad.jvp(lambda v, one=one: np.transpose(v, one), (x[0, 0],), (x[0, 0],))[1], x[0, 0])
+
+
+SHAPES = [
+    (2, 15),
+    [2, 15],
+    np.array([2, 15]),
+    (np.array(2), np.int8(15)),
+    range(2, 3),
+    np.array([30]),
+    np.array(30),
+    np.int64(30),
+    30,
+]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=repr)
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x, shape: np.reshape(np.resize(x, math.prod(np.ravel(shape))), shape),
+        lambda x, shape: np.resize(x, math.prod(np.ravel(shape))).reshape(shape),
+        lambda x, shape: np.broadcast_to(x[0], shape),
+        lambda x, shape: np.resize(x, shape if np.ndim(shape) else int(shape)),  # NumPy refuses an array without axes
+        lambda x, shape: np.tile(x, shape),
+        lambda x, shape: anp.full(shape, x[1]),
+    ],
+    ids=["reshape", "method", "broadcast_to", "resize", "tile", "full"],
+)
+def test_shapes_in_every_form(f, shape):
+    x = np.arange(1.0, 4.0)
+    wanted = f(x, shape)
+    np.testing.assert_array_equal(ad.jit(lambda x: f(x, shape))(x), wanted)
+    value, tangent = ad.jvp(lambda x: f(x, shape), (x,), (x,))
+    np.testing.assert_array_equal(value, wanted)
+    np.testing.assert_array_equal(tangent, wanted)
+
+
+@pytest.mark.parametrize("shape", [2.0, (1.5, 2), "3", np.array([1.0, 3.0])], ids=repr)
+def test_shapes_have_integers(shape):
+    for f in (np.reshape, np.broadcast_to, np.resize):
+        with pytest.raises(TypeError):
+            f(np.ones(3), shape)
+        with pytest.raises(TypeError):
+            ad.jvp(lambda x, f=f: f(x, shape), (np.ones(3),), (np.ones(3),))

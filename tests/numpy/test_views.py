@@ -531,3 +531,56 @@ def test_a_part_of_a_read_only_array_is_not_written():
         f(np.ones(3))
     with pytest.raises(ad.AdjointError, match="read-only"):
         ad.grad(lambda x: np.sum(f(x)))(np.ones(3))
+
+
+class Place:
+    """An integer of the user's."""
+
+    def __init__(self, place):
+        self.place = place
+
+    def __index__(self):
+        return self.place
+
+
+@pytest.mark.parametrize("kind", [np.array, np.int8, np.int64, Place])
+@pytest.mark.parametrize("bounds", [(1, 3), (None, -1), (4, 0, -2), (2, None, 2)], ids=repr)
+def test_bounds_of_slices_are_integers_of_any_kind(bounds, kind):
+    part = slice(*(None if bound is None else kind(bound) for bound in bounds))
+
+    def f(x):
+        a = x * 1.0
+        seen, rows = a[part], a[part, 1:]
+        a[part] += 1.0
+        rows *= seen[:, 1:]
+        a[part] = a[part] * 2.0
+        return a
+
+    x = RNG.normal(size=(5, 3))
+    wanted = f(x)
+    np.testing.assert_array_equal(wanted, ad.jit(f)(x))
+    np.testing.assert_array_equal(wanted, ad.value_and_grad(lambda x: (np.sum(y := f(x)), y), has_aux=True)(x)[0][1])
+    gradient = ad.grad(lambda x: np.sum(np.sin(f(x))))
+    np.testing.assert_allclose(ad.jit(gradient)(x), gradient(x), rtol=1e-12)
+
+
+def test_a_view_keeps_the_bounds_that_it_was_made_with():
+    def f(x):
+        a, first = x * 1.0, np.array(1)
+        part = a[first:3]
+        rows = a[first:3, ...]
+        first += 1
+        part *= 3.0
+        rows += 1.0
+        return a
+
+    x = RNG.normal(size=(5, 3))
+    np.testing.assert_array_equal(ad.jvp(f, (x,), (x,))[0], f(x))
+    np.testing.assert_array_equal(ad.jit(f)(x), f(x))
+
+
+@pytest.mark.parametrize("bound", [1.0, np.array(1.5), np.array([1, 2]), "1"], ids=repr)
+def test_other_bounds_are_refused(bound):
+    for f in (lambda x: x, lambda x: ad.grad(lambda x: np.sum(x[bound:]))(x)):
+        with pytest.raises(TypeError):
+            f(np.ones(4))[bound:]

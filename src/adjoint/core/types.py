@@ -114,6 +114,16 @@ def canonical_axis(axis: int, ndim: int) -> int:
     return index % ndim
 
 
+def integers(given: Any) -> tuple[int, ...]:
+    """A shape, or numbers of repeats: one integer, or several in a sequence or an array.
+
+    >>> integers(3), integers(np.array([2, 3])), integers(range(2))
+    ((3,), (2, 3), (0, 1))
+    """
+    has_several = isinstance(given, (tuple, list, range)) or bool(getattr(given, "shape", ()))
+    return tuple(map(operator.index, given)) if has_several else (operator.index(given),)
+
+
 def is_weak(x: Any) -> bool:
     """A Python number, whose dtype arithmetic decides."""
     return type(x) in (int, float, complex)

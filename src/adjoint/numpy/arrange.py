@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..core.bind import fresh
-from ..core.types import Shape, Value, canonical_axes, canonical_axis, dtype_of, ndim_of, shape_of
+from ..core.types import Shape, Value, canonical_axes, canonical_axis, dtype_of, integers, ndim_of, shape_of
 from ..ops import broadcast as shapes
 from ..ops import index as indexing
 from ..ops import shape as joins
@@ -87,7 +87,7 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Value:
 @implements(np.tile)
 def tile(A: Any, reps: Any) -> Value:
     a = lift(A)
-    times = tuple(map(operator.index, reps)) if isinstance(reps, (tuple, list, np.ndarray)) else (operator.index(reps),)
+    times = integers(reps)
     n = max(ndim_of(a), len(times))
     times = (1,) * (n - len(times)) + times
     own = (1,) * (n - ndim_of(a)) + shape_of(a)
@@ -111,7 +111,7 @@ def repeat(a: Any, repeats: Any, axis: int | None = None) -> Value:
 
 @implements(np.resize)
 def resize(a: Any, new_shape: Any) -> Value:
-    new = tuple(map(operator.index, new_shape)) if isinstance(new_shape, (tuple, list)) else (operator.index(new_shape),)
+    new = integers(new_shape)
     flat = ravel(a)
     have, want = shape_of(flat)[0], math.prod(new)
     if have == 0 or want == 0:
@@ -165,6 +165,7 @@ def diag(v: Any, k: int = 0) -> Value:
         return diagonal(v, k)
     if ndim_of(v) != 1:
         raise ValueError("Input must be 1- or 2-d.")
+    k = operator.index(k)
     n = shape_of(v)[0] + abs(k)
     # The diagonal of a flattened n×n matrix is a slice with step n + 1.
     start = k if k >= 0 else -k * n
@@ -205,7 +206,7 @@ def _two_axes(a: Value, axis1: int, axis2: int) -> tuple[int, int]:
 
 
 def _diagonal(a: Value, offset: int, i: int, j: int) -> Value:
-    n = ndim_of(a)
+    n, offset = ndim_of(a), operator.index(offset)
     if (i, j) != (n - 2, n - 1):
         a = shapes.transpose(a, axes=(*(k for k in range(n) if k not in (i, j)), i, j))
     rows, columns = shape_of(a)[-2:]
@@ -245,7 +246,7 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Value
     a = lift(ary)
     axis = canonical_axis(axis, ndim_of(a))
     n = shape_of(a)[axis]
-    if isinstance(indices_or_sections, (tuple, list, np.ndarray)) and np.ndim(indices_or_sections) > 0:
+    if isinstance(indices_or_sections, (tuple, list, range, np.ndarray)) and np.ndim(indices_or_sections) > 0:
         return _cut(a, [0, *map(_place, indices_or_sections), n], axis)
     sections = int(indices_or_sections)
     if sections <= 0:

@@ -11,7 +11,18 @@ import numpy as np
 
 from ..core.bind import Traced, is_array
 from ..core.errors import DtypeError
-from ..core.types import Shape, Value, canonical_axes, canonical_axis, dtype_of, is_inexact, ndim_of, reduced_axes, shape_of
+from ..core.types import (
+    Shape,
+    Value,
+    canonical_axes,
+    canonical_axis,
+    dtype_of,
+    integers,
+    is_inexact,
+    ndim_of,
+    reduced_axes,
+    shape_of,
+)
 from ..ops import broadcast as shapes
 from ..ops import elementwise as ops
 from ..ops import shape as joins
@@ -37,7 +48,7 @@ def _permuted(x: Value, axes: Shape) -> Value:
 
 def _full_shape(shape: Any, size: int) -> Shape:
     """A requested shape with -1 resolved."""
-    wanted = [operator.index(n) for n in shape] if isinstance(shape, (tuple, list)) else [operator.index(shape)]
+    wanted = list(integers(shape))
     if wanted.count(-1) > 1:
         raise ValueError("can only specify one unknown dimension")
     if -1 in wanted:
@@ -169,7 +180,7 @@ def squeeze(a: Any, axis: Any = None) -> Value:
 
 @implements(np.broadcast_to)
 def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Value:
-    shape = tuple(shape) if isinstance(shape, (tuple, list)) else (operator.index(shape),)
+    shape = integers(shape)
     a = lift(array)
     return view(a, Seen(lambda base: shapes.broadcast_to(base, shape=shape), lambda memory: np.broadcast_to(memory, shape)))
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..core.bind import Traced, fresh, is_tracking
 from ..core.errors import UnsupportedError
-from ..core.types import dtype_of, shape_of
+from ..core.types import dtype_of, integers, shape_of
 from ..ops import broadcast as shapes
 from .create import array, asarray, same_or_copy
 from .dropin import in_place_of
@@ -50,7 +50,7 @@ polyfit = widened(np.polyfit)
 def _full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", *, device: Any = None, like: Any = None) -> Any:
     v = lift(fill_value)
     v = v if dtype is None else astype(v, dtype)
-    y = shapes.broadcast_to(v, shape=tuple(shape) if isinstance(shape, (tuple, list)) else (shape,))
+    y = shapes.broadcast_to(v, shape=integers(shape))
     return copied(y, order)
 
 

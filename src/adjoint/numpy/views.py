@@ -11,6 +11,7 @@ written, and not before (layout.py); a view that turns out to be a copy is then 
 
 from __future__ import annotations
 
+import operator
 import weakref
 from collections.abc import Callable
 from contextvars import ContextVar
@@ -186,7 +187,7 @@ def read(x: Value, index: Any) -> Value:
             return indexing.read(x, index)
         return view(x, Indexed(index))
     if type(index) is slice and not is_moving(index):
-        return view(x, Indexed(index))
+        return view(x, Indexed(_plain_slice(index)))
     if type(index) is tuple and indexing.INTEGERS.issuperset(map(type, index)):
         return view(x, Indexed(index))
     selected = select(x, index)
@@ -239,12 +240,25 @@ def _plain_entry(entry: Any) -> Any:
         return entry.underlying if entry.by is FRESH else entry
     if isinstance(entry, list) and holds_traced(entry):
         return lift(entry)
+    if type(entry) is slice and not is_moving(entry):
+        return _plain_slice(entry)
     if isinstance(entry, _ENTRIES):
         return entry
     array = np.asarray(entry)  # a Series, a deque, an array.array, anything with `__array__`
     if array.dtype == object:
         return entry
     return array if array.size else array.astype(np.intp)
+
+
+_OF_SLICES = frozenset({int, type(None)})
+
+
+def _plain_slice(entry: slice) -> slice:
+    """A slice with integers as bounds: an array without axes has no hash, and may change."""
+    bounds = (entry.start, entry.stop, entry.step)
+    if _OF_SLICES.issuperset(map(type, bounds)):
+        return entry
+    return slice(*(operator.index(bound) if hasattr(bound, "__index__") else bound for bound in bounds))
 
 
 def _is_single_truth(index: Any) -> bool:

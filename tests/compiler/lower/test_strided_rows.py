@@ -102,6 +102,24 @@ def test_rows_that_are_computed(monkeypatch):
     agree(monkeypatch, ad.value_and_grad(lambda p, z: paths(p, (2.0 * z).T)), p, z, copies=1)
 
 
+@pytest.mark.parametrize("order", [np.copy, lambda z: z, np.ravel], ids=["copy", "view", "ravel"])
+@pytest.mark.parametrize("rows", [(17, 300), (300, 17), (10, 510), (34, 150), (5, 1020), (17, 15, 20), (300, 17, 1)], ids=str)
+@pytest.mark.parametrize("shape", [(17, 300), (300, 17)], ids=str)
+def test_rows_of_a_reshaped_copy(shape, rows, order):
+    """The rows of the loop are others than those of the copy, though both have the same elements."""
+
+    def f(p, z):
+        seen = order(z.T).reshape(rows)
+        last, values = ad.scan(lambda v, dw: (v + p[0] * (p[1] - v) + p[2] * v * dw, v * dw), np.ones(rows[1:]), seen)
+        return np.sum(np.sin(values)) + np.sum(last)
+
+    p, z = np.array([0.3, 0.2, 0.1]), RNG.normal(size=shape)
+    np.testing.assert_allclose(ad.jit(f)(p, z), f(p, z), rtol=1e-12)
+    gradient = ad.grad(f, (0, 1))
+    for a, b in zip(ad.jit(gradient)(p, z), gradient(p, z), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
+
+
 def test_the_gradient_by_the_rows_themselves():
     p, z = np.array([0.3, 0.2, 0.1]), RNG.normal(size=(300, 17))
     f = ad.grad(lambda p, z: paths(p, z.T), 1)

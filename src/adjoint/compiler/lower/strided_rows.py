@@ -52,7 +52,8 @@ def read_strided_rows(lowered: Lowered) -> None:
 def _read_sources(scan: Scan, copies: Mapping[Buffer, _Copy]) -> None:
     for k, view in enumerate(scan.rows):
         copy = copies.get(view.buffer)
-        if copy is not None and view.is_whole and _is_read_by_point(scan, k):
+        # A reshaped copy may have other rows than its source.
+        if copy is not None and view.is_whole and view.shape[0] == copy.source.shape[0] and _is_read_by_point(scan, k):
             _redirect(scan, k, copy.source)
 
 
