@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from typing import Any
 
@@ -226,11 +227,19 @@ def _quantile(a: Value, q: Value, axis: Axis, out: Any, method: str, keepdims: A
         return nanmean(a, axis, None, out, keepdims)
     x, axes, count = _numbered(a, axis)
     y = interpolated(x, q, count, method)  # nan sorts last, so the numbers come first
-    if dtype_of(y) != dtype_of(a):
+    if dtype_of(y) != dtype_of(a) and _first_slice_decides():
         first = np.any(_counted(x[(0,) * (ndim_of(x) - 1)]))
         if (not isinstance(first, Traced) or isinstance(first.by, Guarded)) and not first:
             y = astype(y, dtype_of(a))  # NumPy takes the dtype of the first slice: without numbers, that of the array
     return deliver(held(restore_axes(y, axes, keepdims, ndim_of(q))), out, casting="unsafe")
+
+
+@functools.cache
+def _first_slice_decides() -> bool:
+    """Whether NumPy's nanquantile has the dtype of its first slice, as before version 2.5."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return np.nanquantile(np.float32([[np.nan], [1]]), [0.5], axis=1).dtype == np.float32
 
 
 def _nan_weighted(a: Any, q: Any, axis: Axis, out: Any, method: str, keepdims: Any, weights: Any) -> Value:
