@@ -89,6 +89,21 @@ def test_tangents_of_infinities_in_order(order, form):
     assert np.isnan(total)
 
 
+ORDERS = {
+    "sort": lambda x: np.sort(np.stack([x, 2 * x]), axis=0)[0],
+    "sort, negative": lambda x: np.sort(np.stack([-x, -2 * x]), axis=0)[1],
+    "partition": lambda x: np.partition(np.stack([x, 2 * x, x * 1e-300]), 2, axis=0)[1],
+    "median": lambda x: np.median(np.stack([x, 2 * x, 4 * x]), axis=0),
+    "maximum": lambda x: np.max(np.stack([x, 2 * x]), axis=0),
+}
+
+
+@pytest.mark.parametrize("form", FIRST)
+@pytest.mark.parametrize("name", ORDERS)
+def test_two_overflows_have_no_order(name, form):
+    assert np.isnan(FORMS[form](lambda x: ORDERS[name](x * 1e300), np.float64(1e160)))
+
+
 KEPT = {
     "Gaussian": (lambda x: np.exp(-x * x / 2), 0.0),
     "saturation of an overflow": (lambda x: np.tanh(x * x), 0.0),
