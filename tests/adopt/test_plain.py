@@ -20,6 +20,7 @@ from scipy.special import logsumexp, softmax
 from scipy.stats import norm
 
 import adjoint as ad
+from adjoint.adopt import plain
 from adjoint.compiler.jit import CompileWarning
 from adjoint.core.counterparts import reaches
 from adjoint.core.errors import ConversionError
@@ -83,6 +84,11 @@ class Shaped(Model):
 class Above(Model):
     def likelihood(self, x):
         return super().likelihood(x) - logsumexp(x)
+
+    def _posterior(self, x):
+        return super().posterior(x) + np.sum(x**2)
+
+    renamed = _posterior
 
 
 @dataclasses.dataclass(frozen=True)
@@ -187,6 +193,8 @@ def test_forward_mode_by_two_reverse_passes(form):
 
 
 def test_methods_of_base_classes():
+    for method in (Above().likelihood, Above().renamed):  # which call super() themselves
+        np.testing.assert_allclose(ad.grad(method)(X), differences(method), rtol=1e-5)
     f = Above().through_others
     wanted = differences(f)
     np.testing.assert_allclose(ad.grad(f)(X), wanted, rtol=1e-5)
@@ -250,6 +258,23 @@ def test_functions_are_not_kept_alive():
     dead = [made() for _ in range(3)]
     gc.collect()
     assert [ref() for ref in dead] == [None] * 3
+
+
+def test_classes_are_not_kept_alive_without_end():
+    def made():
+        class Local:
+            def run(self, x):
+                return logsumexp(x)
+
+            def same(self):
+                return super().__repr__()
+
+        ad.grad(Local().run)(X)
+        return weakref.ref(Local)
+
+    refs = [made() for _ in range(2 * plain._MOST)]
+    gc.collect()
+    assert sum(ref() is not None for ref in refs) <= plain._MOST
 
 
 def test_a_function_that_names_nothing_of_the_kind_runs_itself():

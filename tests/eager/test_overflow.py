@@ -49,6 +49,8 @@ LOST = {
     "logarithm of a multiple": lambda x: np.log(x * 1e300),
     "root of a multiple": lambda x: np.sqrt(x * 1e300),
     "power of a multiple": lambda x: (x * 1e300) ** -0.5,
+    "sum of exponentials": lambda x: np.logaddexp(x * 1e300, x * 2e300) + x * x * x,
+    "sum of powers of 2": lambda x: np.logaddexp2(x * 1e300, x * 2e300) + x * x * x,
 }
 
 
@@ -87,6 +89,21 @@ def test_tangents_of_infinities_in_order(order, form):
     assert np.isnan(total)
 
 
+ORDERS = {
+    "sort": lambda x: np.sort(np.stack([x, 2 * x]), axis=0)[0],
+    "sort, negative": lambda x: np.sort(np.stack([-x, -2 * x]), axis=0)[1],
+    "partition": lambda x: np.partition(np.stack([x, 2 * x, x * 1e-300]), 2, axis=0)[1],
+    "median": lambda x: np.median(np.stack([x, 2 * x, 4 * x]), axis=0),
+    "maximum": lambda x: np.max(np.stack([x, 2 * x]), axis=0),
+}
+
+
+@pytest.mark.parametrize("form", FIRST)
+@pytest.mark.parametrize("name", ORDERS)
+def test_two_overflows_have_no_order(name, form):
+    assert np.isnan(FORMS[form](lambda x: ORDERS[name](x * 1e300), np.float64(1e160)))
+
+
 KEPT = {
     "Gaussian": (lambda x: np.exp(-x * x / 2), 0.0),
     "saturation of an overflow": (lambda x: np.tanh(x * x), 0.0),
@@ -107,6 +124,52 @@ def test_values_without_overflow_are_kept(name, form):
         assert found == expected or np.isnan(found)  # a program cannot tell
     else:
         assert found == expected
+
+
+HIGHER = {
+    "rr": lambda f: ad.grad(ad.grad(f)),
+    "fr": lambda f: ad.derivative(ad.grad(f)),
+    "rf": lambda f: ad.grad(ad.derivative(f)),
+    "ff": lambda f: ad.derivative(ad.derivative(f)),
+    "rff": lambda f: ad.grad(ad.derivative(ad.derivative(f))),
+    "frf": lambda f: ad.derivative(ad.grad(ad.derivative(f))),
+    "rrf": lambda f: ad.grad(ad.grad(ad.derivative(f))),
+    "ffr": lambda f: ad.derivative(ad.derivative(ad.grad(f))),
+    "rrr": lambda f: ad.grad(ad.grad(ad.grad(f))),
+}
+RUN = {
+    "eager": lambda f: f,
+    "compiled": ad.jit,
+    "graph": lambda f: lambda x: ad.graph(f)(x)(x),
+    "compiled, batched": lambda f: lambda x: ad.jit(ad.vmap(f))(np.stack([x, x]))[1],
+}
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("run", RUN)
+@pytest.mark.parametrize("order", HIGHER)
+@pytest.mark.parametrize("lost", LOST)
+def test_higher_derivatives_beside_an_overflow_that_is_not_chosen(lost, order, run):
+    f = lambda x: np.where(x < 2, LOST[lost](x), x * x * x)
+    with np.errstate(all="ignore"):
+        found = RUN[run](HIGHER[order](f))(np.float64(1e160))
+    assert found == pytest.approx(6e160 if len(order) == 2 else 6.0)
+
+
+def test_logarithms_of_a_probability_of_zero_are_no_overflow():
+    f = lambda x: np.sum(np.exp(np.logaddexp(x - np.inf, x + np.log(0.0)))) + np.sum(x)
+    x = np.array([1.0, 2.0])
+    with np.errstate(all="ignore"):
+        for g in (ad.grad(f), ad.jit(ad.grad(f)), ad.jit(lambda x: ad.jacfwd(f)(x))):
+            np.testing.assert_array_equal(g(x), 1)
+
+
+@pytest.mark.parametrize("x", [2.0, 1e200, np.float64(1e200)])
+def test_an_overflow_beside_an_integer_beyond_64_bits(x):
+    with np.errstate(all="ignore"):
+        for f in (lambda x: x * x / 2**600, lambda x: np.where(x < 1, 0.0, x * x) / 2**600):
+            for found in (ad.grad(f)(x), ad.jvp(f, (x,), (1.0,))[1], ad.jit(ad.grad(f))(x)):
+                assert found == 2 * x / 2**600
 
 
 def test_only_overflowed_elements_are_lost():

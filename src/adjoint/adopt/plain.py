@@ -55,6 +55,9 @@ def _original(x: Any) -> Any:
 
 #: In a class made here: the functions of the original, each with its copy.
 _COPIES = "_adjoint_copies"
+#: And the class of its objects, which replaces their attributes.
+_OUTERMOST = "_adjoint_outermost"
+_MOST = 1 << 8
 
 
 def _parts(x: Any) -> tuple[Any, ...]:
@@ -62,6 +65,11 @@ def _parts(x: Any) -> tuple[Any, ...]:
     if isinstance(x, property):
         return x.fget, x.fset, x.fdel
     return (getattr(x, "__func__", None) or getattr(x, "func", None) or x,)
+
+
+def _copy_in(cls: type, f: Any) -> Any:
+    """The copy of a method in a class made here, whose `super()` finds other copies."""
+    return next((copy for made in cls.__mro__[1:2] for own, copy in vars(made).get(_COPIES, ()) if own is f), None)
 
 
 def _methods(cls: type) -> list[Any]:
@@ -81,8 +89,7 @@ class PlainFunctions(Adoption):
     def __init__(self) -> None:
         super().__init__(world_with())
         self.builtins = {**vars(builtins), "__import__": self._import, "type": Type}
-        self._subclasses: WeakKeyDictionary[Any, tuple[list[Any], Any]] = WeakKeyDictionary()
-        self._outermost: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+        self._subclasses: dict[Any, tuple[list[Any], Any]] = {}  # which keep the classes alive, so not more than `_MOST`
         self._objects: WeakValueDictionary[int, Any] = WeakValueDictionary()  # each keeps its original alive
         self._copies: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
         self._checking = _Checking()
@@ -94,7 +101,8 @@ class PlainFunctions(Adoption):
         if isinstance(x, types.FunctionType) and package_of(x.__module__) != "scipy":
             return self._adopted(x) if reaches(x) else x
         if isinstance(x, types.MethodType) and isinstance(x.__func__, types.FunctionType) and can_be_copied(x.__func__):
-            f, owner = self.value(x.__func__), self.value(x.__self__)
+            owner = self.value(x.__self__)
+            f = _copy_in(type(owner), x.__func__) or self.value(x.__func__)
             return x if f is x.__func__ and owner is x.__self__ else types.MethodType(f, owner)
         if isinstance(x, functools.partial):
             f = self.value(x.func)
@@ -123,9 +131,11 @@ class PlainFunctions(Adoption):
         names = {"__getattribute__": lambda y, name: self.value(find(y, name)), "__class__": property(lambda y: cls)}
         names |= {name: method for name, method in _IDENTITY.items() if getattr(cls, name) is getattr(object, name)}
         names = {**names, "__slots__": ("_adjoint_original",), **_extending(cls)}
-        if made not in self._outermost:
-            self._outermost[made] = type(cls)(cls.__name__, (made,), names)
-        new: Any = object.__new__(self._outermost[made])
+        outermost = vars(made).get(_OUTERMOST)
+        if outermost is None:
+            outermost = type(cls)(cls.__name__, (made,), names)
+            setattr(made, _OUTERMOST, outermost)
+        new: Any = object.__new__(outermost)
         object.__setattr__(new, "__dict__", x.__dict__)
         object.__setattr__(new, "_adjoint_original", x)
         self._objects[id(x)] = new
@@ -204,6 +214,8 @@ class PlainFunctions(Adoption):
 
     def _keep(self, original: Any, made: Any) -> None:
         if isinstance(original, type):
+            if len(self._subclasses) >= _MOST:
+                self._subclasses.clear()
             self._subclasses[original] = _methods(original), made
         else:
             self._copies[original] = made

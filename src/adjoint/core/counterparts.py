@@ -342,7 +342,6 @@ def _is_of_scipy(x: Any) -> bool:
     return _is_class_of_scipy(cls)
 
 
-@functools.lru_cache(1 << 10)
 def _is_class_of_scipy(cls: type) -> bool:
     return cls.__module__.startswith(_BELOW) or cls.__module__ == "uarray"  # functions that other packages may replace
 

@@ -24,6 +24,8 @@ from ..ops.elementwise import (
     is_finite,
     isinf,
     ldexp,
+    logaddexp,
+    logaddexp2,
     logical_and,
     logical_not,
     logical_or,
@@ -98,8 +100,9 @@ def _staged_product(
             return product(g, p)
         is_mask = product is strong_mul_either or (factor is not None and factor() is not None)  # of a choice, or declared
         return _where_live(origin, strong_mul(p, g) if is_mask else ieee_mul(g, p))
-    if product is not strong_mul:
-        return product(g, p)
+    if product is ieee_mul:
+        needs_mask = not (known is not None and is_finite(known)) and not _is_unmasked(origin)
+        return _where_live(origin, product(g, p)) if needs_mask else product(g, p)
     if factor is not None and has_zeros(factor()):
         if known is not None:
             return strong_mul_either(g, p)
@@ -133,6 +136,8 @@ def doubted(op: Elementwise, values: Sequence[Any], wanted: Sequence[int], is_co
         return values
     if op.choice:
         return _undecided(values) if any(map(is_computed, wanted)) else values
+    if op in (logaddexp, logaddexp2) and any(map(is_computed, wanted)):
+        return _undecided(values, at=np.inf)  # -inf is mostly the logarithm of a probability 0
     if op is power and (exponent := numbers(values[2])) is not None and np.all(np.greater_equal(exponent, 1)):
         return values  # its slope grows
     slow = [d for i in wanted for d in decays(op)[i] if not d.fast and d.by in wanted and is_computed(d.by)]
@@ -142,12 +147,12 @@ def doubted(op: Elementwise, values: Sequence[Any], wanted: Sequence[int], is_co
     return [nan_where(lost[r], x) if r in lost else x for r, x in enumerate(values)] if lost else values
 
 
-def _undecided(values: Sequence[Any]) -> Sequence[Any]:
+def _undecided(values: Sequence[Any], at: float | None = None) -> Sequence[Any]:
     """The operands of a choice, with nan where both are the same infinity: of two overflows, it is not known which is larger."""
     y, a, b = values
     if any(known is not None and is_finite(known) for known in map(numbers, (a, b))):
         return values
-    return y, where(logical_and(isinf(a), equal(a, b)), np.nan, a), b
+    return y, nan_where(logical_and(isinf(a) if at is None else equal(a, at), equal(a, b)), a), b
 
 
 _VIEWS: frozenset[Op] = frozenset({broadcast_to, getitem, reshape, transpose})

@@ -111,7 +111,7 @@ def _overflowed(op: Op, y: Value, xs: Sequence[Value]) -> Value:
     if not np.any(numbers(result)):
         return False
     for x in xs:
-        finite = isfinite(x)
+        finite = True if type(x) is int else isfinite(x)  # NumPy has no isfinite of one beyond 64 bits
         result = logical_and(result, finite if isinstance(op, Elementwise) else bool(np.all(numbers(finite))))
     return result
 

@@ -125,8 +125,8 @@ share_equal = linear(
 )
 
 
-def _shared_back(g: Value, y: Value, axis: int, ordered: bool) -> Value:
-    """The mean of the cotangents of equal values; nan where that changes one of an infinity: overflows have no known order."""
+def _shared(g: Value, y: Value, axis: int, ordered: bool) -> Value:
+    """The mean of the (co)tangents of equal values; nan where that changes one of an infinity: overflows have no known order."""
     mean = share_equal(g, y, axis=axis, ordered=ordered)
     return nan_where(logical_and(isinf(y), not_equal(mean, g)), mean)
 
@@ -134,8 +134,8 @@ def _shared_back(g: Value, y: Value, axis: int, ordered: bool) -> Value:
 equal_shared = opaque(
     "equal_shared",
     lambda x, *, axis, ordered: x,
-    jvp=lambda ts, y, x, *, axis, ordered: share_equal(ts[0], stop_gradient(y), axis=axis, ordered=ordered),
-    vjp=lambda g, y, x, *, axis, ordered: (_shared_back(g, stop_gradient(y), axis, ordered),),
+    jvp=lambda ts, y, x, *, axis, ordered: _shared(ts[0], stop_gradient(y), axis, ordered),
+    vjp=lambda g, y, x, *, axis, ordered: (_shared(g, stop_gradient(y), axis, ordered),),
     axes="axis",
     choice=True,
     cases=[case(np.array([1.0, 2.0, 4.0]), axis=0, ordered=True), case((2, 3), axis=1, ordered=False)],
