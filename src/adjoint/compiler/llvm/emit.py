@@ -34,10 +34,11 @@ from ...core.locks import Gate, at_fork
 from ...core.version import VERSION
 from ..runtime.threads import default_threads
 from ..switches import Switch, key
+from . import rare_vectors
 from .builder import STRIDED, UNOPTIMISED, WRITTEN_AS_VECTORS
 from .slow_paths import FUNCTION, names_in, reached, taken_apart
 
-PIPELINE = "5, vectors"  # names what `optimise` and `parts` do, for the cache key
+PIPELINE = "6, vectors, forms"  # names what `optimise` and `parts` do, for the cache key
 MOST_PARTS = 8
 LOOP = 40  # lines of straight-line code that compile as long as vectorizing the loops of a function: about 10 ms
 WRITTEN = 5  # lines that are written as vectors compile as long as another one
@@ -105,6 +106,14 @@ def optimise(module: Any, machine: Any) -> None:
     options.slp_vectorization = False  # a slow search, and nothing got faster
     builder = llvm.create_pass_builder(machine, options)
     _run(builder.getModulePassManager(), module, builder)
+
+
+def _inline_forms(module: Any, machine: Any) -> None:
+    """Inline the vector forms of slow paths in an optimised module."""
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_always_inliner_pass()
+    passes.add_simplify_cfg_pass()
+    _run_alone(passes, module, machine)
 
 
 def _inline(module: Any, machine: Any) -> None:
@@ -215,16 +224,13 @@ def object_code(text: str, quickly: bool = False, kept: SharedCode = NOTHING) ->
 
 def optimised(text: str) -> str:
     """The optimised LLVM text."""
-    module = llvm.parse_assembly(_tuned(text))
-    optimise(module, machine())
-    return str(module)
+    return str(passed(ModulePart(text), machine()))
 
 
 def assembly(text: str) -> str:
     """The assembly of a text."""
-    module, own = llvm.parse_assembly(_tuned(text)), machine()
-    optimise(module, own)
-    return str(own.emit_assembly(module))
+    own = machine()
+    return str(own.emit_assembly(passed(ModulePart(text), own)))
 
 
 _LONGEST_WAIT = 30  # seconds, at the end of the process
@@ -274,9 +280,8 @@ def _wait_for_parts() -> None:
 
 def _compiled(part: ModulePart, dropped: threading.Event) -> bytes:
     """The machine code of a part; nothing if it is no longer needed."""
-    module, own = llvm.parse_assembly(_tuned(part.text), llvm.create_context()), machine(part.effort.level)
-    if part.effort.passes is not None and not dropped.is_set():
-        part.effort.passes(module, own)
+    own = machine(part.effort.level)
+    module = passed(part, own, dropped)
     if dropped.is_set():
         return b""
     message = ctypes.c_char_p()
@@ -288,6 +293,19 @@ def _compiled(part: ModulePart, dropped: threading.Event) -> bytes:
         return ctypes.string_at(ffi.lib.LLVMPY_GetBufferStart(memory), ffi.lib.LLVMPY_GetBufferSize(memory))
     finally:
         ffi.lib.LLVMPY_DisposeMemoryBuffer(memory)
+
+
+def passed(part: ModulePart, machine: Any, dropped: threading.Event | None = None) -> Any:
+    """The module of a part, after its passes."""
+    text, forms = rare_vectors.with_forms(part.text) if part.effort is Effort.ALL else (part.text, None)
+    context = llvm.create_context()
+    module = llvm.parse_assembly(_tuned(text), context)
+    if part.effort.passes is not None and not (dropped and dropped.is_set()):
+        part.effort.passes(module, machine)
+        if forms:
+            rare_vectors.link(module, forms, context)
+            _inline_forms(module, machine)
+    return module
 
 
 @functools.cache

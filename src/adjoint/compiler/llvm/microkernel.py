@@ -82,8 +82,12 @@ class Microkernel:
         """A tile times the panel at `b`, whose rows are `row` elements apart.
 
         With `is_first`, a condition, the product is added to what is there unless it holds.
+
+        The inputs are frozen, so that LLVM sees one base for the places of a loop. Otherwise its loop strength reduction searches
+        for the best parts of an address that depends on the loops outside: two thirds of the time that a tile of 20 rows takes.
         """
         code = self.code
+        a, b = (code.let(f"freeze ptr {place}") for place in (tile.a, b))
         columns = [sum(v.lanes for v in panel[:i]) for i in range(len(panel))]
         rows = [self.at(tile.out, r, tile.row) for r in range(tile.height)]
         results = [(v, self.at(place, column)) for place in rows for v, column in zip(panel, columns, strict=True)]
@@ -96,7 +100,7 @@ class Microkernel:
         loop = code.repeat(starts)
         right = self.at(b, loop.index, row)
         loaded = [self.vector(v.lanes).load(self.at(right, column)) for v, column in zip(panel, columns, strict=True)]
-        left = self.at(tile.a, loop.index, tile.along)
+        left = self.at(a, loop.index, tile.along)
         sums = []
         for r in range(tile.height):
             element = self.vector(1).load(self.at(left, r, tile.down))
