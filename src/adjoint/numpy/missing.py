@@ -239,7 +239,7 @@ def _first_slice_decides() -> bool:
     """Whether NumPy's nanquantile has the dtype of its first slice, as before version 2.5."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
-        return np.nanquantile(np.float32([[np.nan], [1]]), [0.5], axis=1).dtype == np.float32
+        return np.nanquantile(np.array([[np.nan], [1]], np.float32), [0.5], axis=1).dtype == np.float32
 
 
 def _nan_weighted(a: Any, q: Any, axis: Axis, out: Any, method: str, keepdims: Any, weights: Any) -> Value:
