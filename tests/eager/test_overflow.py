@@ -104,6 +104,11 @@ def test_two_overflows_have_no_order(name, form):
     assert np.isnan(FORMS[form](lambda x: ORDERS[name](x * 1e300), np.float64(1e160)))
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_two_overflows_whose_slopes_overflow_have_no_order(form):
+    assert not np.isfinite(FORMS[form](lambda x: np.sort(np.stack([x**3, 2 * x * x]), axis=0)[0], np.float64(1e160)))
+
+
 KEPT = {
     "Gaussian": (lambda x: np.exp(-x * x / 2), 0.0),
     "saturation of an overflow": (lambda x: np.tanh(x * x), 0.0),

@@ -15,7 +15,7 @@ from ..core.op import case
 from ..core.types import Shape, Value, shape_of
 from .broadcast import broadcast_to, moveaxis, sum_
 from .declare import constant, linear, opaque
-from .elementwise import equal, isinf, logical_and, nan_where, not_equal, stop_gradient, strong_mul_either
+from .elementwise import equal, isfinite, isinf, logical_and, logical_not, nan_where, stop_gradient, strong_mul_either
 from .index import getitem
 from .reduce import argsort, equal_weights
 from .shape import all_batched, concatenate, stack
@@ -126,9 +126,13 @@ share_equal = linear(
 
 
 def _shared(g: Value, y: Value, axis: int, ordered: bool) -> Value:
-    """The mean of the (co)tangents of equal values; nan where that changes one of an infinity: overflows have no known order."""
+    """The mean of the (co)tangents of equal values; nan where that changes one of an infinity: overflows have no known order.
+
+    Whether it changes one that overflowed as well is not known either.
+    """
     mean = share_equal(g, y, axis=axis, ordered=ordered)
-    return nan_where(logical_and(isinf(y), not_equal(mean, g)), mean)
+    is_kept = logical_and(equal(mean, g), isfinite(mean))
+    return nan_where(logical_and(isinf(y), logical_not(is_kept)), mean)
 
 
 equal_shared = opaque(
