@@ -42,6 +42,16 @@ def emit(routine: StepRoutine, step: PointTiles) -> None:
     routine.check(routine.code.let(f"load i32, ptr {status}"))
 
 
+def leave_if_interrupted(code: Code, status: str) -> None:
+    """Look for signals; where a handler has raised, a piece notes that and returns."""
+    found = code.let("call i32 @adjoint_signals()")
+    code.do(f"br i1 {code.let(f'icmp eq i32 {found}, 0')}, label %go_on, label %stopped")
+    code.label("stopped")
+    code.do(f"store i32 {found}, ptr {status}")
+    code.do("ret void")
+    code.label("go_on")
+
+
 class _Piece:
     """Writes the function of a piece."""
 
@@ -63,12 +73,7 @@ class _Piece:
         stop = code.smaller(code.let(f"add nuw nsw i64 {begin}, {per}"), str(step.length))
         last = code.let(f"sub nsw i64 {stop}, {step.tile}")
         with code.iterations(begin, stop, step.tile) as at:
-            status = code.let("call i32 @adjoint_signals()")
-            code.do(f"br i1 {code.let(f'icmp eq i32 {status}, 0')}, label %go_on, label %stopped")
-            code.label("stopped")
-            code.do(f"store i32 {status}, ptr {self.status}")
-            code.do("ret void")
-            code.label("go_on")
+            leave_if_interrupted(code, self.status)
             self.start = code.smaller(at, last)
             for member in step.members:
                 if isinstance(member, Scan):

@@ -16,6 +16,7 @@ from ..lower.step import TimeTiles
 from ..runtime import signals
 from .instruction import Code
 from .nest import Nest
+from .point_tiles import leave_if_interrupted
 
 if TYPE_CHECKING:
     from .program import StepRoutine
@@ -82,12 +83,7 @@ class _Piece:
         begin = code.let(f"udiv i64 {code.let(f'mul nuw nsw i64 %piece, {tiles}')}, {step.chunks}")
         after = code.let(f"mul nuw nsw i64 {code.let('add nuw nsw i64 %piece, 1')}, {tiles}")
         with code.iterations(begin, code.let(f"udiv i64 {after}, {step.chunks}")) as tile:
-            status = code.let("call i32 @adjoint_signals()")
-            code.do(f"br i1 {code.let(f'icmp eq i32 {status}, 0')}, label %go_on, label %stopped")
-            code.label("stopped")
-            code.do(f"store i32 {status}, ptr {self.status}")
-            code.do("ret void")
-            code.label("go_on")
+            leave_if_interrupted(code, self.status)
             self.tile(code.let(f"mul nuw nsw i64 {tile}, {step.tile}"))
         code.do("ret void")
         return "\n".join([f"define internal void {name}(ptr %table, i64 %piece) nounwind noinline {{", *code.lines, "}"])
